@@ -1,0 +1,255 @@
+//! The state of a conversation as the fold of its records, and what must happen next.
+use std::collections::{HashMap, HashSet};
+
+use crate::{Assistant, Call, CallId, Finished, Opened, Outcome, Part, Record, Source, Stop, Usage, visible};
+
+/// Something the model sees. The provider encodes items in order and never again.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// A user message.
+    User(String),
+    /// The model's own answer.
+    Assistant(Assistant),
+    /// The outcomes of all calls of the answer before, in call order: id, tool, outcome, sid's own note.
+    Results(Vec<(CallId, String, Outcome, Option<String>)>),
+}
+
+/// What must happen now. Derived from the state, so resuming is not a special case.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Nothing; the user has the turn.
+    Idle,
+    /// Ask the model; without tools once the round limit is reached or a final message was asked for.
+    Infer {
+        /// Whether it may call tools.
+        tools: bool,
+    },
+    /// The model ended without a visible word: ask it once for a final message.
+    WrapUp,
+    /// Judge and run these calls, in the order the model wrote them.
+    Run(Vec<Call>),
+    /// These calls were started and never finished: the process died in between.
+    Interrupted(Vec<CallId>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Open {
+    call: Call,
+    started: bool,
+    done: Option<(Outcome, Option<String>)>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Nothing,
+    User,
+    Results,
+    Reply,
+    EmptyReply,
+}
+
+/// The state of a conversation.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Session {
+    opened: Option<Opened>,
+    batch: Vec<Open>,
+    ids: HashSet<CallId>,
+    last: Last,
+    wrapping: bool,
+    rounds: u32,
+    stop: Stop,
+    text: String,
+    title: String,
+    usage: Usage,
+    seen: HashMap<String, String>,
+}
+
+impl Session {
+    /// Folds all records; `items` is what the model has seen so far.
+    pub fn replay(records: impl IntoIterator<Item = Record>) -> (Self, Vec<Item>) {
+        let (mut it, mut items) = (Self::default(), Vec::new());
+        for record in records {
+            it.apply(record, &mut items);
+        }
+        (it, items)
+    }
+
+    /// Takes one record. Total: every record is accepted, unknown and repeated ids are ignored.
+    pub fn apply(&mut self, record: Record, items: &mut Vec<Item>) {
+        match record {
+            Record::Opened(it) => self.opened = Some(it),
+            Record::User(it) => {
+                self.close_batch(items);
+                if it.from == Source::Person {
+                    self.rounds = 0;
+                    if self.title.is_empty() {
+                        self.title = crate::one_line(&it.text, 80);
+                    }
+                }
+                self.wrapping = it.from == Source::Sid;
+                self.last = Last::User;
+                items.push(Item::User(it.text));
+            }
+            Record::Assistant(it) => self.answered(it, items),
+            Record::Started(it) => {
+                if let Some(open) = self.batch.iter_mut().find(|open| open.call.id == it.call) {
+                    open.started = true;
+                }
+            }
+            Record::Finished(it) => self.finished(it, items),
+            Record::Ended { .. } => {
+                if self.last == Last::EmptyReply {
+                    self.last = Last::Reply;
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, it: Assistant, items: &mut Vec<Item>) {
+        self.close_batch(items);
+        if let Some(usage) = it.usage {
+            self.usage.add(usage);
+        }
+        self.stop = it.stop;
+        self.text = visible(&it.text());
+        self.batch = it.calls().map(|call| Open { call: call.clone(), started: false, done: None }).collect();
+        self.ids.extend(self.batch.iter().map(|open| open.call.id.clone()));
+        let tried = std::mem::take(&mut self.wrapping);
+        if !self.batch.is_empty() {
+            self.rounds += 1;
+        }
+        let ends = tried || it.partial || !self.text.is_empty() || it.stop == Stop::Refusal;
+        self.last = if ends { Last::Reply } else { Last::EmptyReply };
+        if !it.parts.is_empty() {
+            items.push(Item::Assistant(it));
+        }
+    }
+
+    fn finished(&mut self, it: Finished, items: &mut Vec<Item>) {
+        let Some(open) = self.batch.iter_mut().find(|open| open.call.id == it.call && open.done.is_none()) else { return };
+        for seen in &it.outcome.seen {
+            self.seen.insert(seen.path.clone(), seen.stamp.clone());
+        }
+        open.done = Some((it.outcome, it.note));
+        if self.batch.iter().all(|open| open.done.is_some()) {
+            self.close_batch(items);
+            self.last = Last::Results;
+        }
+    }
+
+    /// Gives out the outcomes of a batch. A call without one (only possible in a damaged journal) is said to be lost, so
+    /// that what the provider sees is always in pairs.
+    fn close_batch(&mut self, items: &mut Vec<Item>) {
+        if self.batch.is_empty() {
+            return;
+        }
+        let lost = || (Outcome { status: crate::Status::Interrupted, text: LOST.to_owned(), seen: Vec::new() }, None);
+        let results = std::mem::take(&mut self.batch).into_iter().map(|open| {
+            let (outcome, note) = open.done.unwrap_or_else(lost);
+            (open.call.id, open.call.tool, outcome, note)
+        });
+        items.push(Item::Results(results.collect()));
+    }
+
+    /// What must happen now, with at most `cap` rounds of tool calls a turn. Stable: asking twice gives the same.
+    #[must_use]
+    pub fn next(&self, cap: u32) -> Next {
+        let open = || self.batch.iter().filter(|it| it.done.is_none());
+        if open().any(|it| it.started) {
+            return Next::Interrupted(open().filter(|it| it.started).map(|it| it.call.id.clone()).collect());
+        }
+        if open().next().is_some() {
+            return Next::Run(open().map(|it| it.call.clone()).collect());
+        }
+        match self.last {
+            Last::User | Last::Results => Next::Infer { tools: self.rounds < cap && !self.wrapping },
+            Last::EmptyReply => Next::WrapUp,
+            Last::Nothing | Last::Reply => Next::Idle,
+        }
+    }
+
+    /// Gives every call of a new answer an id that is unique in this session, and drops calls where none are allowed.
+    #[must_use]
+    pub fn admit(&self, mut answer: Assistant) -> Assistant {
+        let Next::Infer { tools } = self.next(u32::MAX) else { return answer };
+        if !tools {
+            answer.parts.retain(|it| !matches!(it, Part::Call(_)));
+        }
+        let mut taken = HashSet::new();
+        let mut fresh = self.ids.len();
+        for part in &mut answer.parts {
+            let Part::Call(call) = part else { continue };
+            if call.id.0.trim().is_empty() || self.ids.contains(&call.id) || taken.contains(&call.id) {
+                loop {
+                    fresh += 1;
+                    call.id = CallId(format!("call_sid_{fresh}"));
+                    if !self.ids.contains(&call.id) && !taken.contains(&call.id) {
+                        break;
+                    }
+                }
+            }
+            taken.insert(call.id.clone());
+        }
+        answer
+    }
+
+    /// The ids of all calls that have no outcome yet.
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<CallId> {
+        self.batch.iter().filter(|it| it.done.is_none()).map(|it| it.call.id.clone()).collect()
+    }
+
+    /// Whether `call` is the last of its batch.
+    #[must_use]
+    pub fn is_last_of_batch(&self, call: &CallId) -> bool {
+        self.batch.last().is_some_and(|it| it.call.id == *call)
+    }
+
+    /// The latest opening, if any.
+    #[must_use]
+    pub fn opened(&self) -> Option<&Opened> {
+        self.opened.as_ref()
+    }
+
+    /// Rounds of tool calls since the person's last message.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// Why the last answer stopped.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop
+    }
+
+    /// The visible text of the last answer.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The first line of the first prompt.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// All tokens so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The stamp of a file when the model last saw it, by canonical path.
+    #[must_use]
+    pub fn seen(&self, path: &str) -> Option<&str> {
+        self.seen.get(path).map(String::as_str)
+    }
+}
+
+const LOST: &str = "The result of this call was lost; it may have run.";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,8 @@
+//! Sessions on disk: append, lock, torn tails, list, find, delete, prune (`docs/sessions.md`).
+//!
+//! Knows how records are stored and nothing of what they mean.
+mod journal;
+mod store;
+
+pub use journal::{Journal, Loaded};
+pub use store::{Error, Listed, Meta, Store, check_id, new_id};

@@ -1,0 +1,15 @@
+//! Rules in, verdicts out. Pure: no files, no clock, no processes. The only place a [`Permit`] can be made.
+//!
+//! A tool declares an [`Access`]; `sandbox::resolve` looks at the disk once and makes it [`Resolved`];
+//! [`Rules::judge`] answers with a [`Verdict`]. Nothing else in sid decides whether something may happen.
+mod access;
+mod hidden;
+mod judge;
+mod mode;
+mod permit;
+
+pub use access::{Access, Exec, Kind, PathUse, Resolved, ResolvedPath, Touch};
+pub use hidden::Hidden;
+pub use judge::{Default, Rules};
+pub use mode::{Mode, UnknownMode};
+pub use permit::{Answer, Bounds, Fence, Permit, Question, Refusal, Request, Verdict};

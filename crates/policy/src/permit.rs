@@ -1,0 +1,162 @@
+use std::{path::PathBuf, sync::Arc};
+
+use crate::{Access, Hidden, Resolved, ResolvedPath};
+
+/// What the walls of a workspace are, whatever the mode.
+#[derive(Debug, Default)]
+pub struct Fence {
+    /// Canonical roots: the working directory first, then the added ones.
+    pub roots: Vec<PathBuf>,
+    /// Names under each root that only a person changes (`.sid`, `sid.toml`, …).
+    pub protected: Vec<String>,
+    /// sid's own files that no tool may see: keys, other sessions.
+    pub secret: Vec<PathBuf>,
+    /// Files hidden by ignore files.
+    pub hidden: Hidden,
+}
+
+/// How far a permitted action reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bounds {
+    /// Nothing but temporary folders is writable.
+    ReadOnly,
+    /// The roots are writable.
+    Workspace,
+    /// No sandbox.
+    Unbounded,
+}
+
+impl Bounds {
+    /// The name in journals.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::Workspace => "workspace",
+            Self::Unbounded => "unbounded",
+        }
+    }
+}
+
+/// Proof that an access was judged. Its fields are private: no other crate can make one, and it can't be copied.
+#[derive(Debug)]
+pub struct Permit {
+    resolved: Resolved,
+    bounds: Bounds,
+    fence: Arc<Fence>,
+}
+
+impl Permit {
+    pub(crate) fn new(resolved: Resolved, bounds: Bounds, fence: &Arc<Fence>) -> Self {
+        Self { resolved, bounds, fence: Arc::clone(fence) }
+    }
+
+    /// What was judged.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        &self.resolved.access
+    }
+
+    /// Its paths.
+    #[must_use]
+    pub fn paths(&self) -> &[ResolvedPath] {
+        &self.resolved.paths
+    }
+
+    /// How far it reaches.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The walls.
+    #[must_use]
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+}
+
+/// Why a call may not run, in words for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// What a person (or whoever stands in for one) says to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Run this one call.
+    Once,
+    /// Don't.
+    Deny,
+    /// Nobody is there to ask.
+    Nobody,
+}
+
+/// A question to a person. Answering consumes it: "ask once, use twice" does not compile.
+#[derive(Debug)]
+pub struct Question {
+    permit: Permit,
+    /// Why it is asked, as half a sentence: "`run_command` needs a person's approval in manual mode".
+    pub why: String,
+    /// How somebody who is absent could have allowed it; empty when nothing could.
+    pub hint: String,
+}
+
+impl Question {
+    pub(crate) fn new(permit: Permit, why: String, hint: String) -> Self {
+        Self { permit, why, hint }
+    }
+
+    /// The access in question.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        self.permit.access()
+    }
+
+    /// The only way from a question to a permit.
+    ///
+    /// # Errors
+    /// The refusal that the model reads.
+    pub fn answer(self, answer: Answer) -> Result<Permit, Refusal> {
+        match answer {
+            Answer::Once => Ok(self.permit),
+            Answer::Deny => Err(Refusal(format!("Permission denied by the user: {}.", self.why))),
+            Answer::Nobody => {
+                Err(Refusal(format!("Permission denied: {}, and nobody is there to ask. {}", self.why, self.hint).trim().to_owned()))
+            }
+        }
+    }
+}
+
+/// A crossing that automatic review would have to judge.
+#[derive(Debug)]
+pub struct Request {
+    /// What would be reviewed.
+    pub access: Access,
+    /// The boundary it crosses, as half a sentence.
+    pub why: String,
+}
+
+impl Request {
+    /// No reviewer is there: the action is neither allowed nor judged unsafe.
+    #[must_use]
+    pub fn unavailable(self) -> Refusal {
+        Refusal(format!(
+            "Not performed: {}, which automatic review would have to allow, and no reviewer is available. The action was not \
+             judged unsafe. Do other work inside the workspace, or stop and explain what is needed.",
+            self.why
+        ))
+    }
+}
+
+/// The answer of [`crate::Rules::judge`].
+#[derive(Debug)]
+pub enum Verdict {
+    /// It may run.
+    Allow(Permit),
+    /// A person decides.
+    Ask(Question),
+    /// A reviewer decides.
+    Review(Request),
+    /// It may not run.
+    Deny(Refusal),
+}
