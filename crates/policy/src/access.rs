@@ -5,8 +5,18 @@ use std::path::PathBuf;
 pub enum Touch {
     /// Its content or its listing is read.
     Read,
-    /// It is created, changed or removed.
+    /// It is created or changed.
     Write,
+    /// It is removed; a link at its end is removed itself, not what it points to.
+    Remove,
+}
+
+impl Touch {
+    /// Whether something is different afterwards.
+    #[must_use]
+    pub fn changes(self) -> bool {
+        self != Self::Read
+    }
 }
 
 /// A path that a call would touch, as the model spelled it, made absolute.
@@ -62,6 +72,14 @@ impl Access {
     #[must_use]
     pub fn writes(mut self, path: PathBuf) -> Self {
         self.paths.push(PathUse { path, touch: Touch::Write });
+        self.mutates = true;
+        self
+    }
+
+    /// Adds a path that is removed.
+    #[must_use]
+    pub fn removes(mut self, path: PathBuf) -> Self {
+        self.paths.push(PathUse { path, touch: Touch::Remove });
         self.mutates = true;
         self
     }

@@ -4,7 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Access, Bounds, Fence, Kind, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Touch, Verdict};
+use crate::{Access, Bounds, Fence, Kind, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Verdict};
 
 /// What settings say of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Rules {
             return None;
         }
         let paths = resolved.paths.iter().filter(|_| resolved.access.exec.is_none());
-        if let Some(found) = paths.clone().filter(|it| it.touch == Touch::Write).find_map(|it| self.write_crossing(it)) {
+        if let Some(found) = paths.clone().filter(|it| it.touch.changes()).find_map(|it| self.write_crossing(it)) {
             return Some(found);
         }
         if self.mode == Mode::Auto && !resolved.access.mutates {

@@ -1,1 +1,25 @@
-//! stub
+//! The only crate that starts a process or changes a file on the model's behalf.
+//!
+//! [`resolve`] is the one look at the disk before judging. [`Confined`] is a place to act in, made only from a
+//! [`sid_policy::Permit`]; what it may touch is what was judged. The wall around a command is Bubblewrap's, built from the
+//! permit by [`bwrap`].
+mod bwrap;
+mod capture;
+mod confined;
+mod environment;
+mod files;
+mod git;
+mod host;
+mod jobs;
+mod process;
+mod resolve;
+mod signals;
+
+pub use capture::{Capture, Taken};
+pub use confined::Confined;
+pub use environment::{Environment, scrub};
+pub use files::{Expect, FileError, Found, stamp, stamp_of};
+pub use host::{Host, Missing, find_program};
+pub use jobs::{Job, JobId, JobState};
+pub use process::{Exit, Limits, Ran};
+pub use resolve::resolve;

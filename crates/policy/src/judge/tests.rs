@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::{Answer, Exec, Hidden, PathUse};
+use crate::{Answer, Exec, Hidden, PathUse, Touch};
 
 fn fence() -> Arc<Fence> {
     let (hidden, wrong) = Hidden::default().with_root(Path::new("/w"), "secret.txt\nvault/\n");
@@ -24,7 +24,7 @@ fn path(lexical: &str, canonical: &str, touch: Touch) -> ResolvedPath {
 }
 
 fn resolved(tool: &str, paths: &[ResolvedPath], exec: Option<Exec>) -> Resolved {
-    let mutates = exec.is_some() || paths.iter().any(|it| it.touch == Touch::Write);
+    let mutates = exec.is_some() || paths.iter().any(|it| it.touch.changes());
     let uses = paths.iter().map(|it| PathUse { path: it.lexical.clone(), touch: it.touch }).collect();
     let access = Access { tool: tool.into(), operation: "op", mutates, paths: uses, exec };
     Resolved { access, paths: paths.to_vec() }

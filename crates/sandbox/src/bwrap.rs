@@ -1,0 +1,190 @@
+//! The wall: what Bubblewrap is told, from a permit.
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use sid_policy::{Bounds, Fence, Kind};
+
+use crate::{environment::Environment, git::Git};
+
+/// What the disk says that the arguments depend on.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) git: Vec<Git>,
+    /// Protected paths that exist, and are no links.
+    pub(crate) protected: Vec<PathBuf>,
+    /// Hidden or secret things: each with whether it is a folder.
+    pub(crate) masked: Vec<(PathBuf, Kind)>,
+    /// Pathname sockets of the host, and folders that hold such.
+    pub(crate) sockets: Vec<PathBuf>,
+    pub(crate) run: Vec<PathBuf>,
+    /// A temporary folder besides `/tmp`.
+    pub(crate) temp: Option<PathBuf>,
+    /// Files of `/proc` that only the real root could write; to root they look writable.
+    pub(crate) proc: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// Looks. `None` with a sentence: a protected name is a link, so it can't be protected.
+    pub(crate) fn gather(fence: &Fence, bounds: Bounds, env: &Environment) -> Result<Self, String> {
+        let mut it = Self::default();
+        for root in &fence.roots {
+            if bounds == Bounds::Workspace {
+                it.git.push(Git::of(root));
+            }
+            for name in &fence.protected {
+                let path = root.join(name);
+                match fs::symlink_metadata(&path) {
+                    Ok(meta) if meta.is_symlink() => {
+                        return Err(format!(
+                            "No command can run: {} is a link, and a protected name that is a link can't be protected. Ask the \
+                             user to replace it by the file itself.",
+                            path.display()
+                        ));
+                    }
+                    Ok(_) => it.protected.push(path),
+                    Err(_) => {}
+                }
+            }
+        }
+        for secret in &fence.secret {
+            if let Ok(meta) = fs::metadata(secret) {
+                it.masked.push((secret.clone(), if meta.is_dir() { Kind::Folder } else { Kind::File }));
+            }
+        }
+        it.masked.extend(hidden(fence));
+        it.run = run_folders(env);
+        it.sockets = sockets(fence, &it.run, env);
+        it.temp = env.get("TMPDIR").map(PathBuf::from).and_then(|it| fs::canonicalize(it).ok());
+        it.temp = it.temp.filter(|it| it.is_dir() && it != Path::new("/tmp") && it != Path::new("/"));
+        if rustix::process::geteuid().is_root() {
+            let writable = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"];
+            it.proc = writable.map(PathBuf::from).into_iter().filter(|it| it.exists()).collect();
+        }
+        Ok(it)
+    }
+}
+
+/// Everything hidden by an ignore file; a hidden folder is one entry.
+fn hidden(fence: &Fence) -> Vec<(PathBuf, Kind)> {
+    let mut out = Vec::new();
+    for root in fence.hidden.roots() {
+        let mut todo = vec![root.to_owned()];
+        while let Some(dir) = todo.pop() {
+            for entry in fs::read_dir(&dir).into_iter().flatten().filter_map(Result::ok) {
+                let Ok(kind) = entry.file_type() else { continue };
+                if fence.hidden.hides(&entry.path(), kind.is_dir()) {
+                    if !kind.is_symlink() {
+                        out.push((entry.path(), if kind.is_dir() { Kind::Folder } else { Kind::File }));
+                    }
+                } else if kind.is_dir() {
+                    todo.push(entry.path());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Folders where services keep their sockets.
+fn run_folders(env: &Environment) -> Vec<PathBuf> {
+    let named = env.get("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let all = [Some("/run".into()), Some("/var/run".into()), named].into_iter().flatten();
+    let mut out: Vec<PathBuf> = Vec::new();
+    for path in all.filter_map(|it: PathBuf| fs::canonicalize(it).ok()).filter(|it| it != Path::new("/")) {
+        if !out.iter().any(|it| path.starts_with(it)) {
+            out.push(path);
+        }
+    }
+    out
+}
+
+/// Host sockets that stay visible otherwise: those the kernel lists, and those the environment names.
+fn sockets(fence: &Fence, run: &[PathBuf], env: &Environment) -> Vec<PathBuf> {
+    let listed = fs::read("/proc/net/unix").unwrap_or_default();
+    let listed = listed.split(|it| *it == b'\n').filter_map(|line| {
+        let at = line.iter().position(|it| *it == b'/')?;
+        Some(PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&line[at..])))
+    });
+    let named = ["SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS", "GPG_AGENT_INFO"].into_iter().filter_map(|name| {
+        let value = env.get(name)?.to_string_lossy().into_owned();
+        let at = value.find('/')?;
+        let path = value[at..].trim_start_matches("//").split([',', ':']).next()?.to_owned();
+        Some(PathBuf::from(format!("/{}", path.trim_start_matches('/'))))
+    });
+    let mut out: Vec<PathBuf> = listed.chain(named).filter_map(|it| fs::canonicalize(it).ok()).collect();
+    out.sort_unstable();
+    out.dedup();
+    out.retain(|path| {
+        let seen = !path.starts_with("/tmp") && !run.iter().chain(&fence.roots).any(|it| path.starts_with(it));
+        seen && fs::symlink_metadata(path).is_ok_and(|it| std::os::unix::fs::FileTypeExt::is_socket(&it.file_type()))
+    });
+    out
+}
+
+/// The arguments before the command. Order matters: later mounts lie over earlier ones.
+pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts, cwd: &Path) -> Vec<OsString> {
+    let mut it = Args::default();
+    it.flags(&["--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    for path in &facts.run {
+        it.one("--tmpfs", path);
+    }
+    let bind = if bounds == Bounds::Workspace { "--bind" } else { "--ro-bind" };
+    if bounds == Bounds::Workspace {
+        fence.roots.iter().for_each(|root| it.pair(bind, root));
+    } else {
+        let covered = |root: &&PathBuf| root.starts_with("/tmp") || facts.run.iter().any(|it| root.starts_with(it));
+        fence.roots.iter().filter(covered).for_each(|root| it.pair(bind, root));
+    }
+    if let Some(temp) = &facts.temp {
+        it.pair("--bind", temp);
+    }
+    for git in &facts.git {
+        git.writable.iter().for_each(|path| it.pair("--bind", path));
+        for path in &git.read_only {
+            if path.exists() {
+                it.pair("--ro-bind", path);
+            } else if path.ends_with("hooks") {
+                it.one("--tmpfs", path);
+                it.one("--remount-ro", path);
+            } else {
+                it.two("--ro-bind", Path::new("/dev/null"), path);
+            }
+        }
+    }
+    facts.protected.iter().for_each(|path| it.pair("--ro-bind", path));
+    for (path, kind) in &facts.masked {
+        if *kind == Kind::Folder {
+            it.one("--tmpfs", path);
+            it.one("--remount-ro", path);
+        } else {
+            it.two("--ro-bind", Path::new("/dev/null"), path);
+        }
+    }
+    facts.sockets.iter().for_each(|path| it.two("--ro-bind", Path::new("/dev/null"), path));
+    it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--proc", "/proc"]);
+    facts.proc.iter().for_each(|path| it.pair("--ro-bind", path));
+    it.flags(&["--cap-drop", "ALL"]);
+    it.one("--chdir", cwd);
+    it.0
+}
+
+#[derive(Default)]
+struct Args(Vec<OsString>);
+
+impl Args {
+    fn flags(&mut self, flags: &[&str]) {
+        self.0.extend(flags.iter().map(OsString::from));
+    }
+    fn one(&mut self, flag: &str, path: &Path) {
+        self.0.extend([flag.into(), path.into()]);
+    }
+    fn two(&mut self, flag: &str, from: &Path, to: &Path) {
+        self.0.extend([flag.into(), from.into(), to.into()]);
+    }
+    fn pair(&mut self, flag: &str, path: &Path) {
+        self.two(flag, path, path);
+    }
+}

@@ -1,0 +1,101 @@
+use std::{path::PathBuf, time::Duration};
+
+use sid_policy::{Kind, Permit};
+
+use crate::{
+    host::Host,
+    jobs::{Job, JobId, JobState},
+    process::{Limits, Process, Ran},
+};
+
+/// A place to act in, bounded by a permit. No permit, no `Confined`; and it reaches only what was judged.
+#[derive(Debug)]
+pub struct Confined<'a> {
+    pub(crate) permit: Permit,
+    pub(crate) host: &'a Host,
+}
+
+impl<'a> Confined<'a> {
+    /// Enters.
+    #[must_use]
+    pub fn enter(host: &'a Host, permit: Permit) -> Self {
+        Self { permit, host }
+    }
+
+    /// The canonical path of the n-th declared path, and what was there when it was judged.
+    ///
+    /// # Errors
+    /// The permit covers no such path.
+    pub fn path(&self, n: usize) -> Result<(PathBuf, Kind), String> {
+        let found = self.permit.paths().get(n);
+        let path = found.and_then(|it| Some((it.canonical.clone()?, it.kind)));
+        path.ok_or_else(|| "The permit covers no such path.".to_owned())
+    }
+
+    /// Whether an ignore file or sid itself hides `path`.
+    #[must_use]
+    pub fn hides(&self, path: &std::path::Path, folder: bool) -> bool {
+        let fence = self.permit.fence();
+        fence.hidden.hides(path, folder) || fence.secret.iter().any(|it| path.starts_with(it))
+    }
+
+    /// Runs the judged command and waits for it.
+    ///
+    /// # Errors
+    /// It could not be started, in a sentence for the model.
+    pub async fn run(&self, limits: Limits) -> Result<Ran, String> {
+        let mut process = self.start(limits.output)?;
+        self.host.jobs.borrow_mut().wait_for(&process);
+        let in_time = tokio::time::timeout(limits.time, process.wait()).await;
+        let timed_out = in_time.is_err();
+        let exit = match in_time {
+            Ok(exit) => exit,
+            Err(_) => process.stop(limits.grace).await,
+        };
+        self.host.jobs.borrow_mut().settle();
+        Ok(Ran { exit, timed_out, output: process.take() })
+    }
+
+    /// Starts the judged command in the background.
+    ///
+    /// # Errors
+    /// It could not be started, in a sentence for the model.
+    pub fn spawn(&self, output: usize) -> Result<JobId, String> {
+        let process = self.start(output)?;
+        let command = self.permit.access().exec.as_ref().map_or("", |it| it.command.as_str());
+        self.host.jobs.borrow_mut().add(command, process)
+    }
+
+    fn start(&self, output: usize) -> Result<Process, String> {
+        let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
+        if !exec.cwd.is_dir() {
+            return Err(format!("The working directory {} does not exist (any more).", exec.cwd.display()));
+        }
+        Process::start(self.host, &self.permit, &exec.command, &exec.cwd, output)
+    }
+
+    /// Waits up to `time` for a background command to end, then tells what is new.
+    pub async fn watch(&self, id: JobId, time: Duration) -> Option<Job> {
+        let mut process = self.host.jobs.borrow().process(id)?;
+        let _still_running = tokio::time::timeout(time, process.wait()).await;
+        self.host.jobs.borrow_mut().look(id)
+    }
+
+    /// Stops a background command; one that ended already is only looked at.
+    pub async fn kill(&self, id: JobId, grace: Duration) -> Option<Job> {
+        let mut process = self.host.jobs.borrow().process(id)?;
+        if process.exit().is_none() {
+            self.host.jobs.borrow_mut().mark_killed(id);
+            process.stop(grace).await;
+        }
+        self.host.jobs.borrow_mut().look(id)
+    }
+}
+
+impl Job {
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state == JobState::Running
+    }
+}

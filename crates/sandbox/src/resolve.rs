@@ -1,0 +1,130 @@
+//! From a path as it was spelled to the place on disk it names.
+use std::{
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
+
+use sid_policy::{Access, Kind, PathUse, Resolved, ResolvedPath, Touch};
+
+/// Looks at the disk once, for all paths of an access.
+#[must_use]
+pub fn resolve(access: Access) -> Resolved {
+    let paths = access.paths.iter().map(resolve_path).collect();
+    Resolved { access, paths }
+}
+
+fn resolve_path(it: &PathUse) -> ResolvedPath {
+    let lexical = lexical(&it.path);
+    let canonical = match (it.touch, it.path.parent(), it.path.file_name()) {
+        (Touch::Remove, Some(parent), Some(name)) => canonical(parent).map(|it| it.join(name)),
+        _ => canonical(&it.path),
+    };
+    let kind = canonical.as_ref().map_or(Kind::Missing, |it| kind(it));
+    ResolvedPath { lexical, canonical: canonical.ok(), touch: it.touch, kind }
+}
+
+fn kind(path: &Path) -> Kind {
+    match fs::symlink_metadata(path) {
+        Err(_) => Kind::Missing,
+        Ok(it) if it.is_dir() => Kind::Folder,
+        Ok(it) if it.is_file() || it.is_symlink() => Kind::File,
+        Ok(_) => Kind::Special,
+    }
+}
+
+/// `path` without `.` and `..`, by spelling alone.
+fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// How many links a path may go through (the kernel's own limit).
+const LINKS: u32 = 40;
+
+/// `path` with every link followed. From the first missing component on, the rest is kept as spelled, `..` applied.
+pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
+    if let Ok(found) = fs::canonicalize(path) {
+        return Ok(found);
+    }
+    let mut out = PathBuf::from("/");
+    let mut todo: Vec<PathBuf> = reversed(path);
+    let mut links = 0;
+    while let Some(part) = todo.pop() {
+        if part == Path::new("/") {
+            out = part;
+        } else if part == Path::new("..") {
+            out.pop();
+        } else if part != Path::new(".") {
+            out.push(&part);
+            match fs::symlink_metadata(&out) {
+                Ok(it) if it.is_symlink() => {
+                    links += 1;
+                    if links > LINKS {
+                        return Err(io::Error::other("too many links"));
+                    }
+                    let target = fs::read_link(&out)?;
+                    out.pop();
+                    todo.extend(reversed(&target));
+                }
+                Ok(_) => {}
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                Err(err) => return Err(err),
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn reversed(path: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<PathBuf> = path.components().map(|it| PathBuf::from(it.as_os_str())).collect();
+    parts.reverse();
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn spellings_and_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        symlink("a/b", root.join("rel")).unwrap();
+        symlink("/nowhere/else", root.join("dangling")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        fs::write(root.join("f"), "").unwrap();
+        for (spelled, want) in [
+            ("a/./b/../b", Some(root.join("a/b"))),
+            ("rel/../x", Some(root.join("a/x"))),
+            ("rel/new/deep", Some(root.join("a/b/new/deep"))),
+            ("dangling", Some(PathBuf::from("/nowhere/else"))),
+            ("dangling/../../x", Some(PathBuf::from("/x"))),
+            ("loop", None),
+            ("f/x", None),
+        ] {
+            assert_eq!(canonical(&root.join(spelled)).ok(), want, "{spelled}");
+        }
+        assert_eq!(lexical(Path::new("/w/a/../../x/./y")), Path::new("/x/y"));
+    }
+
+    #[test]
+    fn removing_a_link_names_the_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        symlink("/etc/hosts", root.join("l")).unwrap();
+        let of = |touch| resolve_path(&PathUse { path: root.join("l"), touch }).canonical;
+        assert_eq!(of(Touch::Remove), Some(root.join("l")));
+        assert_eq!(of(Touch::Write), Some(fs::canonicalize("/etc/hosts").unwrap()));
+    }
+}

@@ -1,0 +1,30 @@
+//! Reaching the processes of a child.
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Signals the group of `pid`, and of every child it has. Gone already is fine.
+pub(crate) fn signal_group(pid: u32, signal: Signal) {
+    let Some(pid) = i32::try_from(pid).ok().filter(|it| *it > 1).and_then(Pid::from_raw) else { return };
+    let _gone = kill_process_group(pid, signal);
+}
+
+/// The children of a process, from `/proc`.
+pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_ascii_whitespace().filter_map(|it| it.parse().ok()).collect()
+}
+
+/// Kills every process of the session that `leader` began. A session outlives its leader, and a pid is not given out again
+/// while a session bears it.
+pub(crate) fn kill_session(leader: u32) {
+    for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        // pid (comm) state ppid pgrp session …; comm may hold anything, so count from its end.
+        let session = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(3)?.parse::<u32>().ok());
+        if let Some(pid) = Pid::from_raw(pid).filter(|_| session == Some(leader)) {
+            let _gone = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
