@@ -1,5 +1,8 @@
 //! The state of a conversation as the fold of its records, and what must happen next.
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{Assistant, Call, CallId, Finished, Opened, Outcome, Part, Record, Source, Stop, Usage, visible};
 
@@ -62,7 +65,7 @@ pub struct Session {
     text: String,
     title: String,
     usage: Usage,
-    seen: HashMap<String, String>,
+    seen: Arc<HashMap<String, String>>,
 }
 
 impl Session {
@@ -129,7 +132,7 @@ impl Session {
     fn finished(&mut self, it: Finished, items: &mut Vec<Item>) {
         let Some(open) = self.batch.iter_mut().find(|open| open.call.id == it.call && open.done.is_none()) else { return };
         for seen in &it.outcome.seen {
-            self.seen.insert(seen.path.clone(), seen.stamp.clone());
+            Arc::make_mut(&mut self.seen).insert(seen.path.clone(), seen.stamp.clone());
         }
         open.done = Some((it.outcome, it.note));
         if self.batch.iter().all(|open| open.done.is_some()) {
@@ -242,10 +245,10 @@ impl Session {
         self.usage
     }
 
-    /// The stamp of a file when the model last saw it, by canonical path.
+    /// The stamps of files when the model last saw them, by canonical path.
     #[must_use]
-    pub fn seen(&self, path: &str) -> Option<&str> {
-        self.seen.get(path).map(String::as_str)
+    pub fn seen(&self) -> Arc<HashMap<String, String>> {
+        Arc::clone(&self.seen)
     }
 }
 

@@ -1,6 +1,9 @@
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use sid_policy::{Kind, Permit};
+use sid_policy::{Hidden, Kind, Permit};
 
 use crate::{
     host::Host,
@@ -32,11 +35,17 @@ impl<'a> Confined<'a> {
         path.ok_or_else(|| "The permit covers no such path.".to_owned())
     }
 
-    /// Whether an ignore file or sid itself hides `path`.
+    /// What is hidden from the model, to take along into a walk.
     #[must_use]
-    pub fn hides(&self, path: &std::path::Path, folder: bool) -> bool {
+    pub fn hider(&self) -> Hider {
         let fence = self.permit.fence();
-        fence.hidden.hides(path, folder) || fence.secret.iter().any(|it| path.starts_with(it))
+        Hider { hidden: fence.hidden.clone(), secret: fence.secret.clone() }
+    }
+
+    /// The primary root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.permit.fence().roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
     /// Runs the judged command and waits for it.
@@ -89,6 +98,21 @@ impl<'a> Confined<'a> {
             process.stop(grace).await;
         }
         self.host.jobs.borrow_mut().look(id)
+    }
+}
+
+/// Files that are hidden by an ignore file or by sid itself.
+#[derive(Debug, Clone)]
+pub struct Hider {
+    hidden: Hidden,
+    secret: Vec<PathBuf>,
+}
+
+impl Hider {
+    /// Whether `path` is one.
+    #[must_use]
+    pub fn hides(&self, path: &Path, folder: bool) -> bool {
+        self.hidden.hides(path, folder) || self.secret.iter().any(|it| path.starts_with(it))
     }
 }
 

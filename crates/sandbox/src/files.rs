@@ -139,11 +139,11 @@ impl Confined<'_> {
     pub fn list(&self, n: usize) -> Result<(PathBuf, Vec<(String, bool)>), FileError> {
         let (path, _) = self.path(n).map_err(FileError)?;
         let entries = std::fs::read_dir(&path).map_err(|err| said(&path, err))?;
-        let mut out = Vec::new();
+        let (hider, mut out) = (self.hider(), Vec::new());
         for entry in entries {
             let entry = entry.map_err(|err| said(&path, err))?;
             let folder = entry.file_type().is_ok_and(|it| it.is_dir());
-            if !self.hides(&entry.path(), folder) {
+            if !hider.hides(&entry.path(), folder) {
                 out.push((entry.file_name().to_string_lossy().into_owned(), folder));
             }
         }

@@ -16,7 +16,7 @@ mod resolve;
 mod signals;
 
 pub use capture::{Capture, Taken};
-pub use confined::Confined;
+pub use confined::{Confined, Hider};
 pub use environment::{Environment, scrub};
 pub use files::{Expect, FileError, Found, stamp, stamp_of};
 pub use host::{Host, Missing, find_program};

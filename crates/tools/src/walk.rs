@@ -1,0 +1,41 @@
+//! Walks over a tree: what Git would ignore is left out, hidden files are in, `.git` is not.
+use std::path::Path;
+
+use ignore::{WalkBuilder, WalkParallel};
+use sid_sandbox::Hider;
+
+/// Whether Git's ignore files count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ignored {
+    /// What they name is left out.
+    LeftOut,
+    /// It is walked too.
+    Walked,
+}
+
+/// A parallel walk below `root`.
+#[must_use]
+pub fn walk(root: &Path, ignored: Ignored, hider: Hider) -> WalkParallel {
+    builder(root, ignored, hider).build_parallel()
+}
+
+fn builder(root: &Path, ignored: Ignored, hider: Hider) -> WalkBuilder {
+    let mut it = WalkBuilder::new(root);
+    let obey = ignored == Ignored::LeftOut;
+    it.hidden(false).ignore(false).git_ignore(obey).git_exclude(obey).git_global(obey).parents(obey).follow_links(false);
+    it.threads(std::thread::available_parallelism().map_or(2, usize::from).min(8));
+    it.filter_entry(move |entry| {
+        entry.depth() == 0 || (entry.file_name() != ".git" && !hider.hides(entry.path(), entry.file_type().is_some_and(|it| it.is_dir())))
+    });
+    it
+}
+
+/// All files below `root` that a search would look at, relative to it, sorted; for oracles.
+#[must_use]
+pub fn files(root: &Path, hider: Hider) -> Vec<std::path::PathBuf> {
+    let walk = builder(root, Ignored::LeftOut, hider).build().filter_map(Result::ok);
+    let files = walk.filter(|it| it.file_type().is_some_and(|it| !it.is_dir()));
+    let mut out: Vec<_> = files.filter_map(|it| it.path().strip_prefix(root).ok().map(Path::to_path_buf)).collect();
+    out.sort_unstable();
+    out
+}
