@@ -34,6 +34,8 @@ pub enum Event {
         /// Whether it is an error to the model.
         error: bool,
     },
+    /// All that had arrived together was told; a good moment to flush.
+    Pause,
     /// Something the person should know: a retry, a skipped file, a torn journal.
     Notice(String),
 }

@@ -1,1 +1,14 @@
-//! stub
+//! The one driver: `core` knows what comes next, the engine does it.
+//!
+//! [`Engine::turn`] runs from a message to the model's last word; `call.rs` is the path of one tool call.
+mod call;
+mod clock;
+mod cut;
+mod engine;
+mod infer;
+mod prompt;
+mod turn;
+
+pub use cut::{Cut, Interrupt};
+pub use engine::{Engine, Limits, Parts};
+pub use turn::Failed;

@@ -121,6 +121,17 @@ impl Store {
         &self.root
     }
 
+    /// Whether sessions can be kept here; makes the folder if it is missing.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_write(&self) -> Result<(), Error> {
+        let at = |err| Error::Io(self.root.clone(), err);
+        fs::create_dir_all(&self.root).map_err(at)?;
+        let probe = self.root.join(format!(".probe-{}", std::process::id()));
+        fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(at)
+    }
+
     /// Makes a session.
     ///
     /// # Errors

@@ -72,12 +72,34 @@ impl Http {
         self
     }
 
+    /// The model's name; where none was given, the first that the endpoint lists.
+    ///
+    /// # Errors
+    /// None was given and none is listed.
+    pub async fn model(&mut self) -> Result<String, Failure> {
+        if self.endpoint.model.is_empty() {
+            let url = format!("{}/models", self.endpoint.base_url);
+            let mut request = self.client.get(&url);
+            if let Some(key) = &self.endpoint.key {
+                request = request.bearer_auth(key);
+            }
+            let unlisted = |why: String| Failure::fatal(format!("no model is named, and {url} lists none ({why}); name one with --model or SID_MODEL"));
+            let response = request.send().await.map_err(|err| self.unreachable(&err))?;
+            let status = response.status();
+            let body = response.text().await.map_err(|err| unlisted(chain(&err)))?;
+            let json: serde_json::Value = serde_json::from_str(&body).map_err(|_| unlisted(format!("it answered {status}")))?;
+            let first = json.pointer("/data/0/id").and_then(serde_json::Value::as_str);
+            self.endpoint.model = first.ok_or_else(|| unlisted(format!("it answered {status}")))?.to_owned();
+        }
+        Ok(self.endpoint.model.clone())
+    }
+
     /// Asks for the next answer, trying again while nothing of it was shown.
     pub(crate) async fn infer(
         &mut self,
         so_far: &Conversation,
         tools: Tools,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        tell: &mut dyn FnMut(Progress),
     ) -> Result<Assistant, Failure> {
         let begun = Instant::now();
         let mut tries = 0;
@@ -107,7 +129,7 @@ impl Http {
         &mut self,
         so_far: &Conversation,
         tools: Tools,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        tell: &mut dyn FnMut(Progress),
     ) -> Result<Assistant, Broken> {
         let mut response = self.send(so_far.body(tools, self.asks)).await?;
         if self.asks == Asks::Usage && matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
@@ -181,7 +203,7 @@ impl Http {
         Failure { message, transient, after, partial: None }
     }
 
-    async fn whole(&self, response: Response, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<Assistant, Broken> {
+    async fn whole(&self, response: Response, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
         let host = self.endpoint.host();
         let body = response.text().await.map_err(|err| Failure::transient(format!("{host} broke off: {}", chain(&err))))?;
         if body.contains("\"error\"") && !body.contains("\"choices\"") && !body.contains("\"content\"") {
@@ -200,7 +222,7 @@ impl Http {
         Ok(answer)
     }
 
-    async fn stream(&self, response: Response, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<Assistant, Broken> {
+    async fn stream(&self, response: Response, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
         let host = self.endpoint.host();
         let (mut decoder, mut deltas, mut shown, mut bytes) = (Decoder::new(self.endpoint.wire), Vec::new(), false, 0_usize);
         let mut chunks = response.bytes_stream();

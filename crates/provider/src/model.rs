@@ -31,7 +31,7 @@ impl Model {
         &mut self,
         so_far: &Conversation,
         tools: Calls,
-        tell: &mut (dyn FnMut(Progress) + Send),
+        tell: &mut dyn FnMut(Progress),
     ) -> Result<Assistant, Failure> {
         match self {
             Self::Http(it) => it.infer(so_far, tools.into(), tell).await,

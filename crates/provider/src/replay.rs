@@ -42,7 +42,7 @@ impl Replay {
         Ok(Self { name: name.to_owned(), answers })
     }
 
-    pub(crate) fn infer(&self, so_far: &Conversation, tell: &mut (dyn FnMut(Progress) + Send)) -> Result<Assistant, Failure> {
+    pub(crate) fn infer(&self, so_far: &Conversation, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Failure> {
         let nth = so_far.answers();
         let Some(answer) = self.answers.get(nth) else {
             return Err(Failure::fatal(format!("{}: the recording has only {nth} answers", self.name)));

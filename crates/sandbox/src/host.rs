@@ -36,6 +36,30 @@ impl Host {
         Self { bwrap, environment, keep, jobs: RefCell::default() }
     }
 
+    /// Tries the sandbox, and returns the version of its program.
+    ///
+    /// # Errors
+    /// Why no command can run here, and what to do.
+    pub async fn probe(&self, time: std::time::Duration) -> Result<String, String> {
+        let bwrap = self.bwrap.as_ref().ok_or_else(|| Missing.to_string())?;
+        let ask = |args: &[&str]| tokio::process::Command::new(bwrap).args(args).stdin(std::process::Stdio::null()).output();
+        let version = tokio::time::timeout(time, ask(&["--version"])).await;
+        let version = version.map_err(|_| "`bwrap --version` does not answer.".to_owned())?.map_err(|err| format!("{}: {err}", bwrap.display()))?;
+        let flags = ["--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--unshare-user"];
+        let more = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--proc", "/proc", "--cap-drop", "ALL", "--", "/bin/sh", "-c", "exit 7"];
+        let tried = tokio::time::timeout(time, ask(&[&flags[..], &more[..]].concat())).await;
+        let tried = tried.map_err(|_| "the sandbox does not start in time.".to_owned())?.map_err(|err| format!("{}: {err}", bwrap.display()))?;
+        if tried.status.code() == Some(7) {
+            return Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned());
+        }
+        let said = String::from_utf8_lossy(&tried.stderr).trim().replace('\n', "; ");
+        Err(format!(
+            "`bwrap` is there but can't make a sandbox ({said}). Unprivileged user namespaces may be switched off: see `sysctl \
+             kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns user.max_user_namespaces`, or, in a container, run it with \
+             `--security-opt seccomp=unconfined`. Until then only `--mode full_access` runs commands."
+        ))
+    }
+
     /// Ends the commands of calls that were given up; background commands go on.
     pub async fn stop_waited(&self, grace: std::time::Duration) {
         let waited = self.jobs.borrow_mut().waited();

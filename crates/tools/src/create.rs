@@ -31,7 +31,7 @@ impl Tool for CreateFile {
         Ok(Plan {
             label,
             access,
-            action: Box::new(move |place| {
+            action: Box::new(move |place, _| {
                 Box::pin(async move {
                     match place.write(0, content.as_bytes(), &Expect::Absent) {
                         Ok(at) => {

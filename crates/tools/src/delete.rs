@@ -26,11 +26,10 @@ impl Tool for DeleteFile {
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let Args { path } = args::parse(raw)?;
         let access = Access::none(self.name(), "delete").removes(view.path(&path));
-        let seen = view.seen.clone();
         Ok(Plan {
             label: format!("delete {path}"),
             access,
-            action: Box::new(move |place| {
+            action: Box::new(move |place, seen| {
                 Box::pin(async move {
                     let Ok((path, kind)) = place.path(0) else { return error("the path can't be resolved") };
                     let known = seen.get(&*path.to_string_lossy()).filter(|_| kind == Kind::File);

@@ -1,4 +1,4 @@
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::path::Path;
 
 use serde::Deserialize;
 use sid_core::Outcome;
@@ -6,7 +6,7 @@ use sid_policy::Access;
 use sid_sandbox::{Confined, Expect, stamp};
 
 use crate::{
-    Plan, Tool, View, args, error, knowing,
+    Known, Plan, Tool, View, args, error, knowing,
     text::{All, Miss, Text, replace},
 };
 
@@ -77,16 +77,16 @@ impl Tool for MultiEdit {
 
 fn plan(tool: &'static str, path: &str, edits: Vec<Edit>, view: &View) -> Plan {
     let access = Access::none(tool, "edit").writes(view.path(path));
-    let (label, seen) = (format!("edit {path}"), Arc::clone(&view.seen));
-    let action = move |place: &Confined<'_>| apply(place, &edits, &seen).unwrap_or_else(error);
-    Plan { label, access, action: Box::new(move |place| Box::pin(async move { action(place) })) }
+    let action = move |place: &Confined<'_>, known: Known| apply(place, &edits, &known).unwrap_or_else(error);
+    let label = format!("edit {path}");
+    Plan { label, access, action: Box::new(move |place, known| Box::pin(async move { action(place, known) })) }
 }
 
 pub(crate) fn changed(path: &Path) -> String {
     format!("{} changed since you read it. Nothing was done; read it again, then decide.", path.display())
 }
 
-fn apply(place: &Confined<'_>, edits: &[Edit], seen: &HashMap<String, String>) -> Result<Outcome, String> {
+fn apply(place: &Confined<'_>, edits: &[Edit], seen: &Known) -> Result<Outcome, String> {
     let (path, bytes) = place.read_all(0, LARGEST).map_err(|it| it.to_string())?;
     let (shown, now) = (path.display(), stamp(&bytes));
     let known = seen.get(&*path.to_string_lossy()).filter(|_| bytes.len() <= 8 << 20);

@@ -28,7 +28,7 @@ impl Tool for CreateDirectory {
         Ok(Plan {
             label: format!("create folder {path}"),
             access,
-            action: Box::new(|place| {
+            action: Box::new(|place, _| {
                 Box::pin(async move {
                     if let Ok((path, Kind::Folder)) = place.path(0) {
                         return Outcome::ok(format!("Directory exists already: {}", path.display()));

@@ -56,7 +56,7 @@ impl Tool for Glob {
         Ok(Plan {
             label: format!("glob {pattern}"),
             access,
-            action: Box::new(move |place| {
+            action: Box::new(move |place, _| {
                 Box::pin(async move {
                     if exact {
                         return match place.path(1) {

@@ -39,7 +39,7 @@ impl Tool for CommandOutput {
         Ok(Plan {
             label: format!("output of task {task_id}"),
             access: Access::none(self.name(), "output"),
-            action: Box::new(move |place| Box::pin(async move { told(task_id, place.watch(task_id, wait).await) })),
+            action: Box::new(move |place, _| Box::pin(async move { told(task_id, place.watch(task_id, wait).await) })),
         })
     }
 }
@@ -59,7 +59,7 @@ impl Tool for KillCommand {
         Ok(Plan {
             label: format!("stop task {task_id}"),
             access: Access::none(self.name(), "kill"),
-            action: Box::new(move |place| Box::pin(async move { told(task_id, place.kill(task_id, GRACE).await) })),
+            action: Box::new(move |place, _| Box::pin(async move { told(task_id, place.kill(task_id, GRACE).await) })),
         })
     }
 }

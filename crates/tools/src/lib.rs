@@ -27,8 +27,10 @@ use sid_sandbox::Confined;
 
 /// What an action becomes once it is entered.
 pub type Run<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
-/// What a plan does, given a place to do it in.
-pub type Action = Box<dyn for<'a> FnOnce(&'a Confined<'a>) -> Run<'a>>;
+/// Stamps of files when the model last saw them, by canonical path.
+pub type Known = Arc<HashMap<String, String>>;
+/// What a plan does, given a place to do it in and what the model knows of files at that moment.
+pub type Action = Box<dyn for<'a> FnOnce(&'a Confined<'a>, Known) -> Run<'a>>;
 
 /// A call that has been understood: what it would touch, and how to do it.
 pub struct Plan {
@@ -45,8 +47,6 @@ pub struct Plan {
 pub struct View {
     /// The primary root, where relative paths begin.
     pub cwd: PathBuf,
-    /// Stamps of files the model has seen, by canonical path.
-    pub seen: Arc<HashMap<String, String>>,
 }
 
 impl View {

@@ -29,7 +29,7 @@ impl Tool for ListDirectory {
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let Args { path } = args::parse(raw)?;
         let access = Access::none(self.name(), "list").reads(view.path(&path));
-        Ok(Plan { label: format!("list {path}"), access, action: Box::new(|place| Box::pin(async move { list(place) })) })
+        Ok(Plan { label: format!("list {path}"), access, action: Box::new(|place, _| Box::pin(async move { list(place) })) })
     }
 }
 

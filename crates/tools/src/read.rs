@@ -49,7 +49,7 @@ impl Tool for ReadFile {
         };
         let access = Access::none(self.name(), "read").reads(view.path(&path));
         let action = move |place: &Confined<'_>| read(place, range).unwrap_or_else(error);
-        Ok(Plan { label: format!("read {path}"), access, action: Box::new(move |place| Box::pin(async move { action(place) })) })
+        Ok(Plan { label: format!("read {path}"), access, action: Box::new(move |place, _| Box::pin(async move { action(place) })) })
     }
 }
 

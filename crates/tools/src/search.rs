@@ -60,7 +60,7 @@ impl Tool for SearchFiles {
         Ok(Plan {
             label: format!("search {}", args.pattern),
             access,
-            action: Box::new(move |place| {
+            action: Box::new(move |place, _| {
                 Box::pin(async move {
                     let (root, kind) = match place.path(0) {
                         Ok((path, Kind::Missing)) => return error(format!("{} does not exist.", path.display())),

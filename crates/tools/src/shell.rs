@@ -67,7 +67,7 @@ impl Tool for RunCommand {
         Ok(Plan {
             label: args.command,
             access,
-            action: Box::new(move |place| {
+            action: Box::new(move |place, _| {
                 Box::pin(async move { if background { start(place) } else { run(place, seconds, &spelled).await } })
             }),
         })

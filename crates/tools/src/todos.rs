@@ -38,7 +38,7 @@ impl Tool for WriteTodos {
         Ok(Plan {
             label: format!("{} tasks", todos.len()),
             access: Access::none(self.name(), "todos"),
-            action: Box::new(move |_| Box::pin(async move { Outcome::ok(text) })),
+            action: Box::new(move |_, _| Box::pin(async move { Outcome::ok(text) })),
         })
     }
 }

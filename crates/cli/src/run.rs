@@ -1,0 +1,279 @@
+//! `sid run`: from arguments to an exit code.
+use std::{
+    collections::BTreeSet,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sid_core::Event;
+use sid_engine::{Engine, Failed, Interrupt, Limits, Parts};
+use sid_journal::{Store, new_id};
+use sid_policy::{Mode, Rules};
+use sid_provider::{Http, Model, Replay, Resolved, Wire, resolve};
+use sid_sandbox::{Environment, Host};
+
+use crate::{
+    USAGE,
+    args::RunArgs,
+    paths::{config_root, secret, sessions_root, var},
+    print::{Printer, Quiet, Style},
+    say,
+    settings::{Settings, env},
+    signals::Stopper,
+};
+
+/// Rounds of tool calls when nobody says otherwise.
+const ROUNDS: u32 = 24;
+/// What children get to end when the program ends.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Runs a prompt headless.
+pub(crate) fn run(positional: Option<String>, prompts: Vec<String>, args: &RunArgs) -> ExitCode {
+    let job = match Job::new(positional, prompts, args) {
+        Ok(it) => it,
+        Err(why) => {
+            say(&format!("sid: {why}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    execute(job)
+}
+
+/// A run whose arguments are in order.
+pub(crate) struct Job {
+    pub(crate) prompt: String,
+    pub(crate) cwd: PathBuf,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) resume: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) allow: BTreeSet<String>,
+    pub(crate) deny: BTreeSet<String>,
+    pub(crate) limits: Limits,
+    pub(crate) style: Style,
+    /// Where sessions are kept, if not where they usually are.
+    pub(crate) sessions: Option<PathBuf>,
+}
+
+impl Job {
+    fn new(positional: Option<String>, mut prompts: Vec<String>, args: &RunArgs) -> Result<Self, String> {
+        prompts.extend(positional);
+        let prompt = match prompts.as_slice() {
+            [] => return Err("missing prompt: sid run PROMPT".to_owned()),
+            [one] if one == "-" => from_stdin()?,
+            [one] => one.clone(),
+            _ => return Err("the prompt was given twice; quote it as one argument".to_owned()),
+        };
+        if prompt.trim().is_empty() {
+            return Err("the prompt is empty".to_owned());
+        }
+        let style = Style::new(args.output, if args.quiet { Quiet::Yes } else { Quiet::No });
+        if args.quiet && style == Style::Jsonl {
+            return Err("--quiet applies to text output only; leave it out with --output jsonl".to_owned());
+        }
+        if let Some(id) = args.resume.as_deref().filter(|it| !it.contains('/')) {
+            sid_journal::check_id(id).map_err(|err| format!("--resume: {err}"))?;
+        }
+        let mode = args.mode.as_deref().map(str::parse).transpose().map_err(|err: sid_policy::UnknownMode| format!("--mode: {err}"))?;
+        let time = args.max_seconds.map(Duration::from_secs);
+        let limits = Limits { rounds: rounds(args.max_tool_rounds.as_deref())?, tokens: args.max_tokens_total, time };
+        let (cwd, roots) = directories(args)?;
+        Ok(Self {
+            prompt,
+            cwd,
+            roots,
+            resume: args.resume.clone(),
+            model: args.model.clone(),
+            mode,
+            allow: args.allow_tool.iter().cloned().collect(),
+            deny: args.deny_tool.iter().cloned().collect(),
+            limits,
+            style,
+            sessions: None,
+        })
+    }
+}
+
+fn from_stdin() -> Result<String, String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|err| format!("the prompt can't be read from standard input: {err}"))?;
+    String::from_utf8(bytes).map_err(|err| format!("the prompt on standard input is not UTF-8 (byte {})", err.utf8_error().valid_up_to()))
+}
+
+fn rounds(flag: Option<&str>) -> Result<u32, String> {
+    let variable = ["SIGIT_MAX_TOOL_ROUNDS", "SID_MAX_TOOL_ROUNDS"].into_iter().find_map(|name| Some((name, var(name)?)));
+    let (name, text) = match (flag, variable) {
+        (Some(text), _) => ("--max-tool-rounds", text.to_owned()),
+        (None, Some(it)) => it,
+        (None, None) => return Ok(ROUNDS),
+    };
+    let number = text.trim().parse().ok().filter(|it| (1..=500).contains(it));
+    number.ok_or_else(|| format!("{name} is '{}'; it must be a whole number from 1 to 500", text.escape_debug()))
+}
+
+fn directories(args: &RunArgs) -> Result<(PathBuf, Vec<PathBuf>), String> {
+    let here = std::env::current_dir().map_err(|err| format!("the current directory can't be used: {err}"))?;
+    let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |it| here.join(it));
+    let check = |flag: &str, given: &Path, path: &Path| match std::fs::metadata(path) {
+        Ok(it) if it.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{flag}: {} is not a directory", given.display())),
+        Err(err) => Err(format!("{flag}: {}: {}", given.display(), sid_of(&err))),
+    };
+    if let Some(given) = &args.cwd {
+        check("--cwd", given, &cwd)?;
+    }
+    for given in &args.add_dir {
+        check("--add-dir", given, &here.join(given))?;
+    }
+    Ok((cwd, args.add_dir.iter().map(|it| here.join(it)).collect()))
+}
+
+fn sid_of(err: &std::io::Error) -> String {
+    match err.kind() {
+        std::io::ErrorKind::NotFound => "no such directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => err.to_string(),
+    }
+}
+
+/// Runs a job and says how it went.
+pub(crate) fn execute(job: Job) -> ExitCode {
+    let mut printer = Printer::new(job.style);
+    printer.asked_for(job.resume.clone());
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(it) => it,
+        Err(err) => {
+            printer.error(&format!("the runtime can't start: {err}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(drive(job, &mut printer));
+    // A walk that was given up may still be on its thread.
+    runtime.shut_down_soon();
+    code
+}
+
+trait ShutDownSoon {
+    fn shut_down_soon(self);
+}
+
+impl ShutDownSoon for tokio::runtime::Runtime {
+    fn shut_down_soon(self) {
+        self.shutdown_timeout(Duration::from_millis(50));
+    }
+}
+
+async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
+    let begun = Instant::now();
+    let (stopper, asked) = match Stopper::listen() {
+        Ok(it) => it,
+        Err(err) => {
+            printer.error(&format!("signals can't be heard: {err}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    printer.stops(stopper.clone());
+    let prompt = job.prompt.clone();
+    let mut engine = match open(job, printer).await {
+        Ok(it) => it,
+        Err(why) => {
+            printer.error(&why);
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = engine.turn(prompt, &Interrupt::new(asked), &mut |event| printer.event(event)).await;
+    engine.close(GRACE).await;
+    match done {
+        Ok(end) => {
+            let interrupted = end.reason == "interrupted" && !printer.closed();
+            printer.end(&end, begun.elapsed());
+            if let Some(signal) = stopper.signal().filter(|_| interrupted) {
+                return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
+            }
+            ExitCode::SUCCESS
+        }
+        Err(failed @ (Failed::Model(_) | Failed::Journal(_))) => {
+            printer.error(&failed.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Puts an engine together. Errors are sentences for the person.
+async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
+    let (config, sessions) = (config_root(), job.sessions.clone().or_else(sessions_root));
+    let settings = Settings::load(config.as_deref()).map_err(|all| all.join("\n"))?;
+    let env = env()?;
+    let secrets = settings.secrets(&env);
+    sid_sandbox::scrub();
+    let (model, wire, model_id) = model(job.model.as_deref(), &env, &settings).await?;
+    let root = sessions.ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
+    let mut fence = sid_project::fence(&job.cwd, &job.roots, secret(config.as_deref(), Some(&root)))?;
+    let store = Store::new(root);
+    let keep = |err: sid_journal::Error| match err {
+        sid_journal::Error::Io(path, err) => {
+            format!("the session can't be kept at {}: {err}; set SID_SESSIONS to a folder that can be written", path.display())
+        }
+        other => other.to_string(),
+    };
+    let (journal, loaded, id) = match &job.resume {
+        None => {
+            let id = new_id();
+            (store.create(&id).map_err(keep)?, sid_journal::Loaded::default(), id)
+        }
+        Some(spec) => {
+            let (journal, loaded) = store.open(spec).map_err(keep)?;
+            let id = journal.dir().file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+            (journal, loaded, id)
+        }
+    };
+    fence.roots.dedup();
+    let mut environment = Environment::new(std::env::vars_os(), &secrets, &settings.drop);
+    settings.set.iter().for_each(|(name, value)| environment.set(name, value.clone()));
+    let rules = Rules {
+        mode: job.mode.or(settings.mode).unwrap_or(Mode::Manual),
+        fence: Arc::new(fence),
+        allow: job.allow,
+        deny: job.deny,
+        default: settings.default,
+        tools: settings.tools,
+    };
+    let host = Host::new(environment, journal.dir().join("before"));
+    let resumed = job.resume.is_some();
+    let (records, notices) = (loaded.records, loaded.notices);
+    let parts = Parts {
+        journal,
+        records,
+        id: id.clone(),
+        model,
+        wire,
+        model_id,
+        tools: sid_tools::sigit(),
+        rules,
+        host,
+        limits: job.limits,
+        secrets,
+    };
+    let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;
+    notices.into_iter().for_each(|it| printer.event(Event::Notice(it)));
+    printer.event(Event::Session { id, resumed });
+    Ok(engine)
+}
+
+async fn model(named: Option<&str>, env: &sid_provider::Env, settings: &Settings) -> Result<(Model, Wire, String), String> {
+    match resolve(named, env, &settings.profiles).map_err(|it| it.0)? {
+        Resolved::Replay(path) => {
+            let name = format!("replay:{}", path.display());
+            Ok((Model::Replay(Replay::load(&path)?), Wire::Chat, name))
+        }
+        Resolved::Endpoint(endpoint) => {
+            let wire = endpoint.wire;
+            let mut http = Http::new(endpoint).map_err(|it| it.message)?;
+            let model_id = http.model().await.map_err(|it| it.message)?;
+            Ok((Model::Http(Box::new(http)), wire, model_id))
+        }
+    }
+}

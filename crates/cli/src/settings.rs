@@ -1,0 +1,148 @@
+//! `settings.toml` and `providers.toml`: their keys, and what they mean.
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use sid_config::{Complaint, Key, Kind, Layer, Value};
+use sid_policy::{Default as Stance, Mode};
+use sid_provider::{Env, Profile, Profiles};
+
+use crate::paths::var;
+
+const STANCES: &[&str] = &["allow", "ask", "deny"];
+const MODES: &[&str] = &["plan", "read_only", "manual", "workspace_write", "auto", "full_access"];
+
+/// The keys of `settings.toml`.
+pub(crate) const SETTINGS: &[Key] = &[
+    Key { path: "permissions.mode", kind: Kind::OneOf(MODES), doc: "the mode of headless runs without --mode" },
+    Key { path: "permissions.default", kind: Kind::OneOf(STANCES), doc: "what happens to tools that change something" },
+    Key { path: "permissions.tools.*", kind: Kind::OneOf(STANCES), doc: "the same for one tool, by its name or its operation" },
+    Key { path: "environment.drop", kind: Kind::Texts, doc: "variables that children never see" },
+    Key { path: "environment.set.*", kind: Kind::Text, doc: "variables that children see with this value" },
+];
+
+/// The keys of `providers.toml`.
+pub(crate) const PROVIDERS: &[Key] = &[
+    Key { path: "active", kind: Kind::Text, doc: "the provider used when no model is named" },
+    Key { path: "provider.*.name", kind: Kind::Text, doc: "its name, the prefix of NAME/MODEL" },
+    Key { path: "provider.*.base_url", kind: Kind::Text, doc: "its address; for wire chat with its version part" },
+    Key { path: "provider.*.api_key", kind: Kind::Text, doc: "its key, or file://PATH of a file that holds it" },
+    Key { path: "provider.*.model", kind: Kind::Text, doc: "its model when only the provider is named" },
+    Key { path: "provider.*.wire", kind: Kind::OneOf(&["chat", "messages"]), doc: "how to speak to it; chat if absent" },
+];
+
+/// What the configuration says.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) default: Option<Stance>,
+    pub(crate) tools: BTreeMap<String, Stance>,
+    pub(crate) drop: Vec<String>,
+    pub(crate) set: Vec<(String, String)>,
+    pub(crate) profiles: Profiles,
+}
+
+impl Settings {
+    /// Reads both files below `root`, and `SIGIT_PERMISSIONS`. What is wrong anywhere stops the start: a mistake in a rule
+    /// must not widen anything.
+    pub(crate) fn load(root: Option<&Path>) -> Result<Self, Vec<String>> {
+        let mut it = Self::default();
+        let mut wrong = Vec::new();
+        if let Some(root) = root {
+            match layer(root.join("settings.toml"), SETTINGS) {
+                Ok(layer) => it.take_settings(&layer),
+                Err(complaints) => wrong.extend(complaints),
+            }
+            match layer(root.join("providers.toml"), PROVIDERS) {
+                Ok(layer) => wrong.extend(it.take_profiles(&layer)),
+                Err(complaints) => wrong.extend(complaints),
+            }
+        }
+        if let Some(word) = var("SIGIT_PERMISSIONS") {
+            match stance(word.trim()) {
+                Some(stance) => it.default = Some(stance),
+                None => wrong.push(format!("SIGIT_PERMISSIONS is '{}'; it can be allow, ask or deny", word.escape_debug())),
+            }
+        }
+        if wrong.is_empty() { Ok(it) } else { Err(wrong) }
+    }
+
+    fn take_settings(&mut self, layer: &Layer) {
+        self.mode = layer.text("permissions.mode").and_then(|it| it.parse().ok());
+        self.default = layer.text("permissions.default").and_then(stance);
+        self.tools = layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
+        self.drop = layer.texts("environment.drop").to_vec();
+        self.set = layer.below("environment.set").filter_map(|(name, it)| Some((name.to_owned(), text(it)?.to_owned()))).collect();
+    }
+
+    fn take_profiles(&mut self, layer: &Layer) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.profiles.active = layer.text("active").filter(|it| !it.is_empty()).map(str::to_owned);
+        for n in 0..layer.len_of("provider") {
+            let get = |key: &str| layer.text(&format!("provider.{n}.{key}")).unwrap_or_default().to_owned();
+            let key = key_of(&get("api_key"), layer.file()).unwrap_or_else(|why| {
+                wrong.push(why);
+                String::new()
+            });
+            let profile = Profile { name: get("name"), base_url: get("base_url"), api_key: key, model: get("model"), wire: get("wire") };
+            self.profiles.all.push(profile);
+        }
+        wrong
+    }
+
+    /// Every key that is in use anywhere; none of them may reach a child, an outcome or a journal.
+    pub(crate) fn secrets(&self, env: &Env) -> Vec<String> {
+        let keys = [&env.anthropic_key, &env.openai_key, &env.xai_key].into_iter().filter_map(Clone::clone);
+        let mut all: Vec<String> = keys.chain(self.profiles.all.iter().map(|it| it.api_key.clone())).collect();
+        all.retain(|it| !it.is_empty());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// What the environment says of models. `file://` values are read.
+pub(crate) fn env() -> Result<Env, String> {
+    let key = |name: &str| var(name).map(|it| key_of(it.trim(), Path::new(name))).transpose();
+    Ok(Env {
+        anthropic_key: match key("ANTHROPIC_API_KEY")? {
+            Some(it) => Some(it),
+            None => key("CLAUDIUS_API_KEY")?,
+        },
+        anthropic_url: var("ANTHROPIC_BASE_URL"),
+        openai_key: key("OPENAI_API_KEY")?,
+        openai_url: var("OPENAI_BASE_URL"),
+        xai_key: key("XAI_API_KEY")?,
+        model: var("SID_MODEL").or_else(|| var("SIGIT_MODEL")),
+    })
+}
+
+/// A key as it is, or the trimmed content of the file it names.
+fn key_of(value: &str, place: &Path) -> Result<String, String> {
+    let Some(path) = value.strip_prefix("file://") else { return Ok(value.to_owned()) };
+    let text = std::fs::read_to_string(path).map_err(|err| format!("{}: the key file {path} can't be read: {err}", place.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+fn layer(path: PathBuf, keys: &[Key]) -> Result<Layer, Vec<String>> {
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Layer::parse(&path, &text, keys).map_err(|all| all.iter().map(Complaint::to_string).collect()),
+        Err(err) if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Layer::default()),
+        Err(err) => Err(vec![format!("{}: {err}", path.display())]),
+    }
+}
+
+fn stance(word: &str) -> Option<Stance> {
+    match word {
+        "allow" => Some(Stance::Allow),
+        "ask" => Some(Stance::Ask),
+        "deny" => Some(Stance::Deny),
+        _ => None,
+    }
+}
+
+fn text(it: &Value) -> Option<&str> {
+    if let Value::Text(text) = it { Some(text) } else { None }
+}

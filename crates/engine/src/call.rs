@@ -1,0 +1,138 @@
+//! The path of one tool call, from the model's words to the journal. Read it top to bottom.
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use sid_core::{Call, CallId, Event, Finished, Outcome, Record, Started, Stop};
+use sid_policy::{Answer, Permit, Refusal, Verdict};
+use sid_sandbox::{Confined, resolve};
+use sid_tools::{Action, View};
+
+use crate::{Cut, Engine, Failed, Interrupt, clock::now};
+
+/// A call that may run.
+struct Ready {
+    call: Call,
+    permit: Permit,
+    label: String,
+    action: Action,
+}
+
+/// How long commands get to end when a turn is cut.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl Engine {
+    /// Judges the calls one by one, then runs them: reads together, everything else in order.
+    pub(crate) async fn batch(&mut self, calls: Vec<Call>, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
+        let mut judged = Vec::new();
+        for call in calls {
+            tell(Event::Call { id: call.id.clone(), tool: call.tool.clone(), args: call.args.clone() });
+            let verdict = self.permitted(&call);
+            judged.push(verdict.map_err(|outcome| (call, outcome)));
+        }
+        let mut judged = judged.into_iter().peekable();
+        while let Some(first) = judged.next() {
+            let ready = match first {
+                Ok(it) => it,
+                Err((call, outcome)) => {
+                    self.finish(&call, outcome, tell)?;
+                    continue;
+                }
+            };
+            let mut group = vec![ready];
+            if !group[0].permit.access().mutates {
+                while let Some(Ok(it)) = judged.next_if(|it| it.as_ref().is_ok_and(|it| !it.permit.access().mutates)) {
+                    group.push(it);
+                }
+            }
+            if let Some(cut) = self.perform(group, stop, tell).await? {
+                return Ok(Some(cut));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The only road to a permit. Every refusal and every mistake is an outcome for the model.
+    fn permitted(&self, call: &Call) -> Result<Ready, Outcome> {
+        let tool = self.tools.iter().find(|it| it.name() == call.tool).ok_or_else(|| {
+            let names: Vec<&str> = self.tools.iter().map(|it| it.name()).collect();
+            Outcome::failed(format!("Unknown tool: {}. The tools are: {}.", sid_core::one_line(&call.tool, 80), names.join(", ")))
+        })?;
+        let view = View { cwd: self.cwd.clone() };
+        let plan = tool.plan(&call.args, &view).map_err(|why| self.unplanned(call, &why))?;
+        let denied = |Refusal(why): Refusal| Outcome::denied(why);
+        let permit = match self.rules.judge(resolve(plan.access)) {
+            Verdict::Allow(permit) => permit,
+            Verdict::Deny(refusal) => return Err(denied(refusal)),
+            Verdict::Review(request) => return Err(denied(request.unavailable())),
+            // No front end with a person exists yet; whoever is absent can't be asked.
+            Verdict::Ask(question) => question.answer(Answer::Nobody).map_err(denied)?,
+        };
+        Ok(Ready { call: call.clone(), permit, label: plan.label, action: plan.action })
+    }
+
+    /// Arguments that no plan could be made of. If the model ran out of room while writing them, that is the reason.
+    fn unplanned(&self, call: &Call, why: &str) -> Outcome {
+        let cut = self.session.stop() == Stop::Length && self.session.is_last_of_batch(&call.id);
+        if cut && serde_json::from_str::<serde_json::Value>(&call.args).is_err() {
+            return Outcome::failed(
+                "Error: your answer hit the output limit in the middle of this call, so its arguments are incomplete and it was not run. \
+                 Do it in smaller parts.",
+            );
+        }
+        Outcome::failed(format!("Error: {why}"))
+    }
+
+    /// Starts are on disk before anything happens; outcomes before anybody sees them.
+    async fn perform(&mut self, group: Vec<Ready>, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
+        for it in &group {
+            let bounds = it.permit.bounds().name().to_owned();
+            let label = self.redact(sid_core::one_line(&it.label, 500));
+            self.commit(Record::Started(Started { at: now(), call: it.call.id.clone(), label, bounds }))?;
+            if it.permit.access().mutates {
+                self.journal.sync()?;
+            }
+        }
+        let mut calls = Vec::new();
+        let outcomes = {
+            let (host, seen) = (&self.host, self.session.seen());
+            let running = group.into_iter().map(|it| {
+                calls.push(it.call);
+                let (permit, action, seen) = (it.permit, it.action, seen.clone());
+                async move { action(&Confined::enter(host, permit), seen).await }
+            });
+            let running: Vec<_> = running.collect();
+            stop.or(join_all(running)).await
+        };
+        let outcomes = match outcomes {
+            Ok(it) => it,
+            Err(cut) => {
+                self.host.stop_waited(GRACE).await;
+                return Ok(Some(cut));
+            }
+        };
+        for (call, outcome) in calls.iter().zip(outcomes) {
+            self.finish(call, outcome, tell)?;
+        }
+        Ok(None)
+    }
+
+    fn finish(&mut self, call: &Call, outcome: Outcome, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
+        let outcome = Outcome { text: self.redact(outcome.text), ..outcome };
+        let (content, error) = (outcome.text.clone(), outcome.is_error());
+        let note = self.last_round_note(&call.id);
+        self.commit(Record::Finished(Finished { at: now(), call: call.id.clone(), outcome, note }))?;
+        tell(Event::Result { id: call.id.clone(), tool: call.tool.clone(), content, error });
+        Ok(())
+    }
+
+    /// Told to the model with the last outcome of the last round that may use tools.
+    fn last_round_note(&self, call: &CallId) -> Option<String> {
+        let (round, rounds) = (self.session.rounds(), self.limits.rounds);
+        (round >= rounds && self.session.is_last_of_batch(call)).then(|| {
+            format!(
+                "[sid: this was tool round {round} of {rounds}. No more tools can be used. Say now what was done, what was committed, and \
+                 what is left.]"
+            )
+        })
+    }
+}

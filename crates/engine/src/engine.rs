@@ -1,0 +1,157 @@
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use sid_core::{Event, Item, Opened, Record, Session};
+use sid_journal::{Journal, Meta};
+use sid_policy::Rules;
+use sid_provider::{Conversation, Model, ToolSpec, Wire};
+use sid_sandbox::Host;
+use sid_tools::Tool;
+
+use crate::{clock::now, prompt};
+
+/// What bounds a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Rounds of tool calls.
+    pub rounds: u32,
+    /// Tokens of all its answers together.
+    pub tokens: Option<u64>,
+    /// Wall time.
+    pub time: Option<Duration>,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where records go.
+    pub journal: Journal,
+    /// What the journal holds already.
+    pub records: Vec<Record>,
+    /// The session's id.
+    pub id: String,
+    /// Where answers come from.
+    pub model: Model,
+    /// Its wire.
+    pub wire: Wire,
+    /// The model as the endpoint knows it.
+    pub model_id: String,
+    /// The tools it is offered.
+    pub tools: Vec<Box<dyn Tool>>,
+    /// What decides.
+    pub rules: Rules,
+    /// Where actions happen.
+    pub host: Host,
+    /// The bounds of a turn.
+    pub limits: Limits,
+    /// Exact values that never appear in an outcome.
+    pub secrets: Vec<String>,
+}
+
+/// The driver of one session.
+pub struct Engine {
+    pub(crate) session: Session,
+    pub(crate) journal: Journal,
+    pub(crate) talk: Conversation,
+    pub(crate) model: Model,
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) rules: Rules,
+    pub(crate) host: Host,
+    pub(crate) limits: Limits,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) cwd: PathBuf,
+    created: u64,
+    described: bool,
+}
+
+impl Engine {
+    /// Takes up a session, new or old, and says so in its journal.
+    ///
+    /// # Errors
+    /// The journal can't be written.
+    pub fn open(parts: Parts) -> io::Result<Self> {
+        let specs: Vec<ToolSpec> = parts.tools.iter().map(|it| spec(it.as_ref())).collect();
+        let fence = Arc::clone(&parts.rules.fence);
+        let mut talk = Conversation::new(parts.wire, &parts.model_id, &prompt::system(&fence, parts.rules.mode), &specs);
+        let created = parts.records.first().map_or_else(now, Record::at);
+        let (session, items) = Session::replay(parts.records);
+        items.iter().for_each(|it| talk.push(it));
+        let shown = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let opened = Opened {
+            v: 1,
+            at: now(),
+            id: parts.id,
+            cwd: fence.roots.first().map(shown).unwrap_or_default(),
+            roots: fence.roots.iter().skip(1).map(shown).collect(),
+            model: parts.model_id,
+            mode: parts.rules.mode.name().to_owned(),
+            sid: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let cwd = fence.roots.first().cloned().unwrap_or_default();
+        let mut it = Self {
+            session,
+            journal: parts.journal,
+            talk,
+            model: parts.model,
+            tools: parts.tools,
+            rules: parts.rules,
+            host: parts.host,
+            limits: parts.limits,
+            secrets: parts.secrets,
+            cwd,
+            created,
+            described: false,
+        };
+        it.commit(Record::Opened(opened))?;
+        Ok(it)
+    }
+
+    /// The fold of the session.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Disk first, memory second.
+    pub(crate) fn commit(&mut self, record: Record) -> io::Result<()> {
+        self.journal.append(&record)?;
+        let mut items: Vec<Item> = Vec::new();
+        self.session.apply(record, &mut items);
+        items.iter().for_each(|it| self.talk.push(it));
+        Ok(())
+    }
+
+    /// Brings the session's description up to date, once a process; lists are made from it.
+    pub(crate) fn describe(&mut self, tell: &mut dyn FnMut(Event)) {
+        if std::mem::replace(&mut self.described, true) {
+            return;
+        }
+        let Some(opened) = self.session.opened() else { return };
+        let meta = Meta {
+            id: opened.id.clone(),
+            title: self.session.title().to_owned(),
+            cwd: opened.cwd.clone(),
+            additional_directories: opened.roots.clone(),
+            model_id: opened.model.clone(),
+            created_at: self.created,
+            pid: std::process::id(),
+        };
+        if let Err(err) = self.journal.describe(&meta) {
+            tell(Event::Notice(format!("the session's description could not be written: {err}")));
+        }
+    }
+
+    /// Ends everything the session started. Call it before the program ends.
+    pub async fn close(self, grace: Duration) {
+        self.host.shut_down(grace).await;
+    }
+
+    /// `text` without sid's own credentials.
+    pub(crate) fn redact(&self, text: String) -> String {
+        let found = |it: &&String| it.len() >= 8 && text.contains(it.as_str());
+        let hits: Vec<&String> = self.secrets.iter().filter(found).collect();
+        hits.into_iter().fold(text.clone(), |text, secret| text.replace(secret.as_str(), "[redacted]"))
+    }
+}
+
+fn spec(tool: &dyn Tool) -> ToolSpec {
+    ToolSpec { name: tool.name().to_owned(), description: tool.description().to_owned(), schema: tool.schema().to_owned() }
+}

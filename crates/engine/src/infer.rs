@@ -1,0 +1,55 @@
+use sid_core::{Assistant, Delta, Event, Part, Record};
+use sid_provider::{Calls, Progress};
+
+use crate::{Cut, Engine, Failed, Interrupt, clock::now};
+
+impl Engine {
+    /// One answer of the model, journalled once it is whole. What was shown of one that broke off is kept, marked partial.
+    pub(crate) async fn infer(
+        &mut self,
+        calls: Calls,
+        stop: &Interrupt,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Option<Cut>, Failed> {
+        tell(Event::Reply);
+        let mut shown = String::new();
+        let mut show = |it: Progress| {
+            if let Progress::Delta(Delta::Text(text)) = &it {
+                shown.push_str(text);
+            }
+            tell(event(it));
+        };
+        let answer = stop.or(self.model.infer(&self.talk, calls, &mut show)).await;
+        match answer {
+            Ok(Ok(answer)) => {
+                let answer = self.session.admit(Assistant { at: now(), ..answer });
+                self.commit(Record::Assistant(answer))?;
+                Ok(None)
+            }
+            Ok(Err(failure)) => {
+                self.keep_partial(failure.partial.map(|it| *it))?;
+                Err(Failed::Model(failure.message))
+            }
+            Err(cut) => {
+                let parts = if shown.is_empty() { Vec::new() } else { vec![Part::Text(shown)] };
+                self.keep_partial(Some(Assistant { parts, partial: true, ..Assistant::default() }))?;
+                Ok(Some(cut))
+            }
+        }
+    }
+
+    fn keep_partial(&mut self, partial: Option<Assistant>) -> Result<(), Failed> {
+        match partial.filter(|it| !it.parts.is_empty()) {
+            Some(it) => Ok(self.commit(Record::Assistant(Assistant { at: now(), ..it }))?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn event(it: Progress) -> Event {
+    match it {
+        Progress::Delta(delta) => Event::Delta(delta),
+        Progress::Notice(text) => Event::Notice(text),
+        Progress::Pause => Event::Pause,
+    }
+}

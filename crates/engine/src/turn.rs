@@ -1,0 +1,156 @@
+use std::io;
+
+use sid_core::{CallId, End, Event, Finished, Next, Outcome, Record, Source, Status, Stop, Usage, User};
+use sid_provider::Calls;
+
+use crate::{Cut, Engine, Interrupt, clock::now};
+
+/// Why a turn has no end of its own.
+#[derive(Debug)]
+pub enum Failed {
+    /// The model gave no answer; a sentence for a person.
+    Model(String),
+    /// The journal could not be written, so nothing more was done.
+    Journal(io::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(it: io::Error) -> Self {
+        Self::Journal(it)
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Model(why) => f.write_str(why),
+            Self::Journal(err) => {
+                write!(f, "the session's journal can't be written ({err}); the turn was ended, and all before it is kept")
+            }
+        }
+    }
+}
+
+const INTERRUPTED: &str = "Interrupted: the process ended while this call ran; it may have run, in whole or in part. Look before you repeat it.";
+const ASK_FOR_WORDS: &str = "Your last message had no text. Say in a few sentences what was done, what was found, and what is left.";
+const ASK_AFTER_LIMIT: &str = "The limit of tool rounds was reached. No more tools can be used. Say in a few sentences what was done, what was \
+     committed, and what is left.";
+
+impl Engine {
+    /// Runs from `prompt` to the model's last word.
+    ///
+    /// Calls that a process before left open are closed or run first. Resuming a dead turn is calling this.
+    ///
+    /// # Errors
+    /// The model or the journal failed; the session stays valid.
+    pub async fn turn(&mut self, prompt: String, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<End, Failed> {
+        let stop = stop.clone().within(self.limits.time);
+        let before = self.session.usage();
+        let done = self.run(prompt, &stop, before, tell).await;
+        let (reason, error) = match &done {
+            Ok(reason) => ((*reason).to_owned(), None),
+            Err(failed) => ("error".to_owned(), Some(failed.to_string())),
+        };
+        if !matches!(done, Err(Failed::Journal(_))) {
+            self.commit(Record::Ended { at: now(), reason: reason.clone(), error })?;
+            self.journal.sync()?;
+        }
+        done?;
+        let usage = since(before, self.session.usage());
+        Ok(End { reason, text: self.session.text().to_owned(), rounds: self.session.rounds(), usage })
+    }
+
+    async fn run(
+        &mut self,
+        prompt: String,
+        stop: &Interrupt,
+        before: Usage,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<&'static str, Failed> {
+        if let Some(cut) = self.settle(stop, tell).await? {
+            return Ok(name(cut));
+        }
+        self.commit(Record::User(User { at: now(), text: prompt, from: Source::Person }))?;
+        self.describe(tell);
+        loop {
+            let cut = match self.session.next(self.limits.rounds) {
+                Next::Idle => return Ok(self.natural_end()),
+                Next::WrapUp => {
+                    let limit = self.session.rounds() >= self.limits.rounds;
+                    let text = if limit { ASK_AFTER_LIMIT } else { ASK_FOR_WORDS }.to_owned();
+                    self.commit(Record::User(User { at: now(), text, from: Source::Sid }))?;
+                    None
+                }
+                Next::Interrupted(ids) => {
+                    self.close_calls(ids, Status::Interrupted, INTERRUPTED)?;
+                    None
+                }
+                Next::Run(calls) => self.batch(calls, stop, tell).await?,
+                Next::Infer { tools } => {
+                    let calls = if tools { Calls::Allowed } else { Calls::Forbidden };
+                    self.infer(calls, stop, tell).await?
+                }
+            };
+            if let Some(cut) = cut {
+                self.close_calls(self.session.open_calls(), Status::Cancelled, "Cancelled by the user before it was done.")?;
+                return Ok(name(cut));
+            }
+            let spent = since(before, self.session.usage()).total();
+            if self.limits.tokens.is_some_and(|it| spent >= it) && self.session.next(self.limits.rounds) != Next::Idle {
+                self.close_calls(self.session.open_calls(), Status::Cancelled, "Not run: the token limit of this turn was reached.")?;
+                return Ok("max_tokens_total");
+            }
+        }
+    }
+
+    /// Closes what a dead process left open, and runs what it had not begun.
+    async fn settle(&mut self, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
+        loop {
+            let cut = match self.session.next(self.limits.rounds) {
+                Next::Interrupted(ids) => {
+                    self.close_calls(ids, Status::Interrupted, INTERRUPTED)?;
+                    None
+                }
+                Next::Run(calls) => self.batch(calls, stop, tell).await?,
+                _ => return Ok(None),
+            };
+            if let Some(cut) = cut {
+                self.close_calls(self.session.open_calls(), Status::Cancelled, "Cancelled by the user before it was done.")?;
+                return Ok(Some(cut));
+            }
+        }
+    }
+
+    fn close_calls(&mut self, ids: Vec<CallId>, status: Status, text: &str) -> io::Result<()> {
+        for call in ids {
+            let outcome = Outcome { status, text: text.to_owned(), seen: Vec::new() };
+            self.commit(Record::Finished(Finished { at: now(), call, outcome, note: None }))?;
+        }
+        Ok(())
+    }
+
+    fn natural_end(&self) -> &'static str {
+        match self.session.stop() {
+            Stop::Length => "length",
+            Stop::Refusal => "refusal",
+            Stop::End if self.session.rounds() >= self.limits.rounds => "max_tool_rounds",
+            Stop::End => "completed",
+        }
+    }
+}
+
+fn name(cut: Cut) -> &'static str {
+    match cut {
+        Cut::Interrupted => "interrupted",
+        Cut::Time => "max_seconds",
+    }
+}
+
+fn since(before: Usage, now: Usage) -> Usage {
+    Usage {
+        input: now.input - before.input,
+        output: now.output - before.output,
+        cache_read: now.cache_read - before.cache_read,
+        cache_write: now.cache_write - before.cache_write,
+    }
+}
