@@ -1,0 +1,225 @@
+//! Commands: streams, time limits, children, the background.
+use std::{
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use sid_testkit::Reply;
+
+use crate::{Script as _, free, sid};
+
+/// Whether a process with this in its command line lives.
+pub(crate) fn alive(part: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|it| {
+        let line = std::fs::read(it.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(part) && !line.contains("bwrap") && !line.contains("sh -c")
+    })
+}
+
+/// Waits until `check` holds.
+#[track_caller]
+pub(crate) fn eventually(what: &str, check: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !check() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn signal(child: &Child, name: &str) {
+    assert!(std::process::Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap().success());
+}
+
+fn command(line: &str) -> (&'static str, serde_json::Value) {
+    ("run_command", json!({ "command": line }))
+}
+
+#[test]
+fn exit_codes_and_silence() {
+    let ran = free().rounds([command("true"), command("echo a; exit 3"), command("kill -9 $$"), command("printf 'no newline'")]).run().status(0);
+    assert_eq!(ran.result(0), "Command succeeded (exit code 0) with no output.\n[cwd .]");
+    assert_eq!(ran.result(1), "Command failed (exit code 3):\na\n[cwd .]");
+    assert!(ran.result(2).contains("137"), "{}", ran.result(2));
+    assert_eq!(ran.result(3), "Exit code 0:\nno newline\n[cwd .]");
+}
+
+#[test]
+fn sh_02_a_time_limit_ends_everything_and_keeps_the_output() {
+    for mode in ["workspace_write", "full_access"] {
+        let line = "echo begun; sh -c 'trap \"\" TERM; sleep 300.11' & sh -c 'sleep 301.11'; wait";
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]);
+        let it = it.rounds([("run_command", json!({"command": line, "timeout_seconds": 1}))]);
+        let said = it.run().status(0).result(0);
+        assert!(said.contains("timed out after 1 s") && said.contains("begun"), "{said}");
+        assert!(!alive("sleep 300.11") && !alive("sleep 301.11"), "{mode}");
+    }
+}
+
+#[test]
+fn a_command_gets_its_signal_before_it_is_killed() {
+    let line = "trap 'echo asked; exit 5' TERM; while true; do sleep 0.1; done";
+    let said = free().rounds([("run_command", json!({"command": line, "timeout_seconds": 1}))]).run().status(0).result(0);
+    assert!(said.contains("asked"), "{said}");
+}
+
+#[test]
+fn sh_03_signals_end_the_turn_and_every_child() {
+    for (name, code, mode) in [("INT", 130, "workspace_write"), ("TERM", 143, "workspace_write"), ("TERM", 143, "full_access")] {
+        let tag = format!("sleep 40{code}.{}", mode.len());
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).reply(Reply::call("run_command", &json!({ "command": tag })));
+        let child = it.start();
+        eventually("the command runs", || alive(&tag));
+        signal(&child, name);
+        let begun = Instant::now();
+        let ran = it.finish(child).status(code);
+        assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+        assert!(!alive(&tag), "{name} {mode}");
+        assert_eq!(ran.of_type("result")[0]["reason"], "interrupted");
+        // The session is whole.
+        it.fake().reply([Reply::text("on")]);
+        let id = it.sessions()[0].clone();
+        let it = it.command(["run", "more", "--resume", &id]);
+        assert_eq!(it.run().status(0).stdout, "on\n");
+        let results = it.fake().requests()[1].json().to_string();
+        assert!(results.contains("Cancelled by the user"), "{results}");
+    }
+}
+
+#[test]
+fn sh_03_killing_sid_kills_the_children_too() {
+    for mode in ["workspace_write", "full_access"] {
+        let tag = format!("sleep 405.{}", mode.len());
+        let it = sid().args(["go", "--mode", mode]).reply(Reply::call("run_command", &json!({"command": format!("exec {tag}")})));
+        let child = it.start();
+        eventually("the command runs", || alive(&tag));
+        signal(&child, "KILL");
+        let _ran = it.finish(child).status(137);
+        eventually("the child is gone", || !alive(&tag));
+    }
+}
+
+#[test]
+fn sh_04_standard_input_is_at_its_end() {
+    let background = |line: &str| ("run_command", json!({"command": line, "run_in_background": true}));
+    let begun = Instant::now();
+    let it = free().rounds([command("read -r x; echo \"got=$x\""), command("cat"), background("cat; echo over"), ("command_output", json!({"task_id": 1}))]);
+    let ran = it.run().status(0);
+    assert!(begun.elapsed() < Duration::from_secs(8));
+    assert_eq!(ran.result(0), "Exit code 0:\ngot=\n[cwd .]");
+    assert!(ran.result(3).contains("exited with code 0") && ran.result(3).contains("over"), "{}", ran.result(3));
+}
+
+#[test]
+fn sh_06_there_is_no_terminal_to_grab() {
+    for mode in ["workspace_write", "full_access"] {
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty")]);
+        // A real terminal stands behind sid; `script` gives it one.
+        let it = it.through(["setsid", "--wait", "script", "-qec"]);
+        let _unused = it;
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty; echo after")]);
+        let said = it.run().status(0).result(0);
+        assert!(said.contains("after") && said.contains("/dev/tty"), "{said}");
+    }
+}
+
+#[test]
+fn sh_07_floods_are_bounded_and_killed() {
+    let flood = |seconds: u32| ("run_command", json!({"command": "yes flood", "timeout_seconds": seconds}));
+    let it = free().rounds([flood(2), ("run_command", json!({"command": "yes background", "run_in_background": true})), ("command_output", json!({"task_id": 1, "wait_seconds": 1}))]);
+    let child = it.start();
+    let pid = child.id();
+    let peak = std::thread::spawn(move || {
+        let mut peak = 0;
+        while let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) {
+            let line = status.lines().find(|it| it.starts_with("VmHWM")).and_then(|it| it.split_whitespace().nth(1)?.parse::<u64>().ok());
+            let Some(kib) = line else { break };
+            peak = peak.max(kib);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        peak
+    });
+    let ran = it.finish(child).status(0);
+    assert!(ran.result(0).contains("bytes left out") && ran.result(0).len() < 60_000);
+    assert!(ran.result(2).contains("still running") && ran.result(2).len() < 60_000);
+    assert!(!alive("yes flood") && !alive("yes background"));
+    let peak = peak.join().unwrap();
+    assert!(peak < 64 << 10, "{peak} KiB");
+    let written: u64 = std::fs::metadata(it.journal_path(&it.sessions()[0])).unwrap().len();
+    assert!(written < 400_000, "{written}");
+}
+
+#[test]
+fn sh_10_each_command_starts_in_the_workspace_and_says_so() {
+    let it = free().rounds([
+        command("mkdir -p s && cd s"),
+        command("pwd"),
+        ("run_command", json!({"command": "pwd", "cwd": "s"})),
+        command("rmdir s"),
+        ("run_command", json!({"command": "pwd", "cwd": "s"})),
+    ]);
+    let ran = it.run().status(0);
+    let work = it.path("").display().to_string();
+    let work = work.trim_end_matches('/');
+    assert_eq!(ran.result(1), format!("Exit code 0:\n{work}\n[cwd .]"));
+    assert_eq!(ran.result(2), format!("Exit code 0:\n{work}/s\n[cwd s]"));
+    assert!(ran.result(4).contains("does not exist"), "{}", ran.result(4));
+}
+
+#[test]
+fn sh_11_background_jobs_never_hold_up_the_end() {
+    let job = || ("run_command", json!({"command": "sleep 333.5", "run_in_background": true}));
+    for mode in ["workspace_write", "full_access"] {
+        let begun = Instant::now();
+        let _ran = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([job(), job()]).run().status(0);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(!alive("sleep 333.5"), "{mode}");
+    }
+}
+
+#[test]
+fn nothing_left_behind_outlives_the_session() {
+    for mode in ["workspace_write", "full_access"] {
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("(sleep 344.5 &) ; nohup sleep 345.5 >/dev/null 2>&1 & echo ok")]);
+        let begun = Instant::now();
+        let ran = it.run().status(0);
+        assert!(ran.result(0).contains("ok") && begun.elapsed() < Duration::from_secs(5), "{}", ran.result(0));
+        eventually("both are gone", || !alive("sleep 344.5") && !alive("sleep 345.5"));
+    }
+}
+
+#[test]
+fn background_tasks_are_read_and_stopped() {
+    let line = "for i in 1 2 3; do echo line $i; done; exec sleep 377.5";
+    let it = free().rounds([
+        ("run_command", json!({"command": line, "run_in_background": true})),
+        ("command_output", json!({"task_id": 1, "wait_seconds": 1})),
+        ("command_output", json!({"task_id": 1, "wait_seconds": 0})),
+        ("kill_command", json!({"task_id": 1})),
+        ("command_output", json!({"task_id": 1})),
+        ("kill_command", json!({"task_id": 9})),
+    ]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains("background task 1"));
+    assert!(ran.result(1).contains("is still running.\nline 1\nline 2\nline 3\n"), "{}", ran.result(1));
+    assert!(ran.result(2).contains("(no new output)"), "only what is new: {}", ran.result(2));
+    assert!(ran.result(3).contains("was killed") && ran.result(4).contains("was killed"));
+    assert!(ran.result(5).contains("no background task with id 9"));
+}
+
+#[test]
+fn st_01_characters_cut_between_two_reads_of_a_pipe() {
+    let line = r"printf 'na\303'; sleep 0.2; printf '\257ve \346\227'; sleep 0.2; printf '\245\n'";
+    assert_eq!(free().rounds([command(line)]).run().status(0).result(0), "Exit code 0:\nnaïve 日\n[cwd .]");
+}
+
+#[test]
+fn output_that_is_not_utf_8_and_escape_sequences() {
+    let ran = free().rounds([command(r"printf '\377\376ok\033[2J\n'")]).run().status(0);
+    assert!(ran.result(0).contains("ok"), "{}", ran.result(0));
+    // In text mode nothing of it reaches the terminal.
+    let it = sid().args(["go", "--mode", "workspace_write"]).rounds([command(r"printf '\033[2J'; exit 1")]);
+    let ran = it.run().status(0);
+    assert!(!ran.stderr.contains('\u{1b}') && !ran.stdout.contains('\u{1b}'), "{:?}", ran.stderr);
+}
