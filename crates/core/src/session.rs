@@ -174,9 +174,8 @@ impl Session {
 
     /// Gives every call of a new answer an id that is unique in this session, and drops calls where none are allowed.
     #[must_use]
-    pub fn admit(&self, mut answer: Assistant) -> Assistant {
-        let Next::Infer { tools } = self.next(u32::MAX) else { return answer };
-        if !tools {
+    pub fn admit(&self, mut answer: Assistant, cap: u32) -> Assistant {
+        if self.next(cap) != (Next::Infer { tools: true }) {
             answer.parts.retain(|it| !matches!(it, Part::Call(_)));
         }
         let mut taken = HashSet::new();

@@ -22,7 +22,7 @@ impl Engine {
         let answer = stop.or(self.model.infer(&self.talk, calls, &mut show)).await;
         match answer {
             Ok(Ok(answer)) => {
-                let answer = self.session.admit(Assistant { at: now(), ..answer });
+                let answer = self.session.admit(Assistant { at: now(), ..answer }, self.limits.rounds);
                 self.commit(Record::Assistant(answer))?;
                 Ok(None)
             }

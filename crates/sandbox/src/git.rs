@@ -49,8 +49,11 @@ impl Git {
 
 fn control_paths(dir: &Path, worktree: Option<&Path>) -> Vec<PathBuf> {
     let mut out = vec![dir.join("hooks"), dir.join("config")];
-    out.extend(["config.worktree", "modules"].map(|it| dir.join(it)).into_iter().filter(|it| it.exists()));
-    out.extend(worktree.map(|it| it.join("config.worktree")).filter(|it| it.exists()));
+    out.extend(Some(dir.join("modules")).filter(|it| it.exists()));
+    // Only with this extension does Git read configuration of a worktree; then it must not be made either.
+    let read = fs::read_to_string(dir.join("config")).is_ok_and(|it| it.to_ascii_lowercase().contains("worktreeconfig"));
+    let places = [Some(dir), worktree].into_iter().flatten().map(|it| it.join("config.worktree"));
+    out.extend(places.filter(|it| read || it.exists()));
     out
 }
 

@@ -22,7 +22,7 @@ use crate::{
     bwrap::{Facts, arguments},
     capture::{Capture, More, Taken},
     host::{Host, Missing},
-    signals::{children_of, kill_session, signal_group},
+    signals::{children_of, kill_session, signal_group, signal_group_of},
 };
 
 /// How long a command may take, and how much of its output is kept.
@@ -152,7 +152,7 @@ impl Shared {
     /// SIGTERM to the command itself: a signal to Bubblewrap would skip the command's traps.
     fn ask(&self) {
         match self.info.as_ref().and_then(inner_pid) {
-            Some(init) => children_of(init).into_iter().for_each(|pid| signal_group(pid, Signal::TERM)),
+            Some(init) => children_of(init).into_iter().for_each(|pid| signal_group_of(pid, Signal::TERM)),
             None => signal_group(self.pid, Signal::TERM),
         }
     }

@@ -3,10 +3,18 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Signals the group of `pid`, and of every child it has. Gone already is fine.
+/// Signals the group that `pid` leads. Gone already is fine.
 pub(crate) fn signal_group(pid: u32, signal: Signal) {
     let Some(pid) = i32::try_from(pid).ok().filter(|it| *it > 1).and_then(Pid::from_raw) else { return };
     let _gone = kill_process_group(pid, signal);
+}
+
+/// Signals the group that `pid` is in.
+pub(crate) fn signal_group_of(pid: u32, signal: Signal) {
+    let group = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|it| rustix::process::getpgid(Some(it)).ok());
+    if let Some(group) = group {
+        signal_group(group.as_raw_nonzero().get().unsigned_abs(), signal);
+    }
 }
 
 /// The children of a process, from `/proc`.

@@ -73,7 +73,8 @@ impl Test {
     /// A world for `program` where the model speaks Chat Completions.
     #[must_use]
     pub fn new(program: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
+        // Not below /tmp: the sandbox has a private one, and what is outside must be seen to be protected.
+        let dir = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
         for name in ["home", "work", "state"] {
             fs::create_dir(dir.path().join(name)).expect("made");
         }

@@ -113,14 +113,17 @@ fn sh_04_standard_input_is_at_its_end() {
 
 #[test]
 fn sh_06_there_is_no_terminal_to_grab() {
+    // sid has a real terminal here; its commands must not.
+    let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
     for mode in ["workspace_write", "full_access"] {
-        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty")]);
-        // A real terminal stands behind sid; `script` gives it one.
-        let it = it.through(["setsid", "--wait", "script", "-qec"]);
-        let _unused = it;
-        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty; echo after")]);
-        let said = it.run().status(0).result(0);
-        assert!(said.contains("after") && said.contains("/dev/tty"), "{said}");
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty; echo still here; cat /dev/stdin")]);
+        let it = it.through(["python3", "-c", pty]).stdin("");
+        let mut child = it.start();
+        let held = child.stdin.take();
+        let ran = it.finish(child).status(0);
+        drop(held);
+        let result = ran.stdout.lines().find(|it| it.contains("tool_result")).unwrap();
+        assert!(result.contains("/dev/tty: No such device or address") && result.contains("still here"), "{mode}: {result}");
     }
 }
 

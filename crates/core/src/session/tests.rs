@@ -79,7 +79,7 @@ fn what_the_model_sees_is_always_in_pairs() {
 fn missing_and_repeated_ids_are_replaced() {
     let (session, _) = Session::replay(["user hi", "call a", "done a"].map(record));
     let Record::Assistant(answer) = record("call a b b ") else { panic!() };
-    let ids: Vec<String> = session.admit(answer).calls().map(|it| it.id.0.clone()).collect();
+    let ids: Vec<String> = session.admit(answer, 9).calls().map(|it| it.id.0.clone()).collect();
     assert_eq!(ids, ["call_sid_2", "b", "call_sid_3", "call_sid_4"]);
 }
 
