@@ -115,12 +115,11 @@ fn prune(store: &Store, days: u64, how: Prune) -> Result<String, sid_journal::Er
     let mut out = String::new();
     let mut count = 0;
     for row in store.list()?.into_iter().filter(|it| it.updated_at < limit) {
-        if how == Prune::Delete {
-            if let Err(err) = store.delete(&row.meta.id) {
+        if how == Prune::Delete
+            && let Err(err) = store.delete(&row.meta.id) {
                 out.push_str(&format!("kept {}: {err}\n", row.meta.id));
                 continue;
             }
-        }
         count += 1;
         out.push_str(&format!("{}  {}\n", row.meta.id, row.meta.title));
     }

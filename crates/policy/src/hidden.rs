@@ -2,6 +2,8 @@ use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use crate::Kind;
+
 /// Which files of the roots are hidden from the model: the compiled `.sidignore` and `.aiignore` of each root.
 #[derive(Debug, Clone, Default)]
 pub struct Hidden {
@@ -34,9 +36,9 @@ impl Hidden {
 
     /// Whether `path` (absolute), or a folder it is in, is hidden.
     #[must_use]
-    pub fn hides(&self, path: &Path, folder: bool) -> bool {
+    pub fn hides(&self, path: &Path, kind: Kind) -> bool {
         self.sets.iter().any(|(root, set)| {
-            path != root && path.starts_with(root) && set.matched_path_or_any_parents(path, folder).is_ignore()
+            path != root && path.starts_with(root) && set.matched_path_or_any_parents(path, kind == Kind::Folder).is_ignore()
         })
     }
 

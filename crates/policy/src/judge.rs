@@ -4,7 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Access, Bounds, Fence, Kind, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Verdict};
+use crate::{Access, Bounds, Fence, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Verdict};
 
 /// What settings say of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Rules {
         let elevated = matches!(crossing, Some(Crossing::Open(_)));
         let granted = names(&self.allow, access) || setting == Some(Default::Allow);
         let must_ask = setting == Some(Default::Ask) || (access.mutates && self.asks_by_default());
-        if must_ask && !(granted && !elevated) {
+        if must_ask && (elevated || !granted) {
             return self.ask(resolved, crossing);
         }
         match (crossing, self.mode) {
@@ -128,7 +128,7 @@ impl Rules {
         resolved.paths.iter().find_map(|it| {
             let spellings = [Some(&it.lexical), it.canonical.as_ref()].into_iter().flatten();
             for path in spellings {
-                if self.fence.hidden.hides(path, it.kind == Kind::Folder) {
+                if self.fence.hidden.hides(path, it.kind) {
                     return Some(Refusal(format!("{} is hidden from you by an ignore file of this workspace.", path.display())));
                 }
                 if self.fence.secret.iter().any(|secret| path.starts_with(secret)) {

@@ -99,7 +99,7 @@ mod tests {
         fs::write(root.join(".aiignore"), "private/\n!keep.pem\n").unwrap();
         let hidden = fence(&root, &[], Vec::new()).unwrap().hidden;
         for (path, folder, want) in [("a.pem", false, true), ("keep.pem", false, false), ("private/x", false, true), ("b", false, false)] {
-            assert_eq!(hidden.hides(&root.join(path), folder), want, "{path}");
+            assert_eq!(hidden.hides(&root.join(path), if folder { sid_policy::Kind::Folder } else { sid_policy::Kind::File }), want, "{path}");
         }
         fs::write(root.join(".sidignore"), "ok\n[z-a]x\n").unwrap();
         let said = fence(&root, &[], Vec::new()).unwrap_err();

@@ -72,3 +72,6 @@ impl Decoder {
         (!answer.parts.is_empty()).then_some(answer)
     }
 }
+
+#[cfg(test)]
+mod tests;

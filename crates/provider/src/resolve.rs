@@ -119,13 +119,13 @@ pub fn resolve(named: Option<&str>, env: &Env, profiles: &Profiles) -> Result<Re
         return Ok(Resolved::Replay(file.into()));
     }
     let endpoint = match wanted {
-        Some(name) => by_name(name, named.is_some(), env, profiles)?,
+        Some(name) => by_name(name, named, env, profiles)?,
         None => by_default(env, profiles)?,
     };
     Ok(Resolved::Endpoint(endpoint))
 }
 
-fn by_name(name: &str, explicit: bool, env: &Env, profiles: &Profiles) -> Result<Endpoint, Unresolved> {
+fn by_name(name: &str, asked: Option<&str>, env: &Env, profiles: &Profiles) -> Result<Endpoint, Unresolved> {
     if let Some((prefix, model)) = name.split_once('/') {
         if let Some(profile) = profiles.all.iter().find(|it| it.name == prefix) {
             return of_profile(profile, Some(model));
@@ -146,7 +146,7 @@ fn by_name(name: &str, explicit: bool, env: &Env, profiles: &Profiles) -> Result
         return of_profile(profile, None);
     }
     let profile = profiles.active.as_ref().and_then(|active| profiles.all.iter().find(|it| it.name == *active));
-    if let Some(profile) = profile.filter(|_| !explicit || (anthropic(env, name).is_none() && openai(env, name).is_none())) {
+    if let Some(profile) = profile.filter(|_| asked.is_none() || (anthropic(env, name).is_none() && openai(env, name).is_none())) {
         return of_profile(profile, Some(name));
     }
     let messages = || anthropic(env, name);

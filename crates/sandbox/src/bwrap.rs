@@ -75,9 +75,10 @@ fn hidden(fence: &Fence) -> Vec<(PathBuf, Kind)> {
         while let Some(dir) = todo.pop() {
             for entry in fs::read_dir(&dir).into_iter().flatten().filter_map(Result::ok) {
                 let Ok(kind) = entry.file_type() else { continue };
-                if fence.hidden.hides(&entry.path(), kind.is_dir()) {
+                let what = if kind.is_dir() { Kind::Folder } else { Kind::File };
+                if fence.hidden.hides(&entry.path(), what) {
                     if !kind.is_symlink() {
-                        out.push((entry.path(), if kind.is_dir() { Kind::Folder } else { Kind::File }));
+                        out.push((entry.path(), what));
                     }
                 } else if kind.is_dir() {
                     todo.push(entry.path());

@@ -111,8 +111,8 @@ pub struct Hider {
 impl Hider {
     /// Whether `path` is one.
     #[must_use]
-    pub fn hides(&self, path: &Path, folder: bool) -> bool {
-        self.hidden.hides(path, folder) || self.secret.iter().any(|it| path.starts_with(it))
+    pub fn hides(&self, path: &Path, kind: Kind) -> bool {
+        self.hidden.hides(path, kind) || self.secret.iter().any(|it| path.starts_with(it))
     }
 }
 

@@ -14,6 +14,8 @@ use rustix::{
     io::Errno,
 };
 
+use sid_policy::Kind;
+
 use crate::Confined;
 
 /// Why a file can't be had, for the model.
@@ -143,7 +145,7 @@ impl Confined<'_> {
         for entry in entries {
             let entry = entry.map_err(|err| said(&path, err))?;
             let folder = entry.file_type().is_ok_and(|it| it.is_dir());
-            if !hider.hides(&entry.path(), folder) {
+            if !hider.hides(&entry.path(), if folder { Kind::Folder } else { Kind::File }) {
                 out.push((entry.file_name().to_string_lossy().into_owned(), folder));
             }
         }

@@ -25,7 +25,8 @@ pub fn check(wire: Wire, headers: &[(String, String)], body: &[u8]) -> Option<St
     if header("content-type") != Some("application/json") {
         return Some("the content type is not JSON".into());
     }
-    let wrong = match wire {
+    
+    match wire {
         Wire::Chat => tools(&json, "/function/name", "/function/parameters").or_else(|| chat(&json)),
         Wire::Messages => {
             if header("anthropic-version").is_none() {
@@ -33,8 +34,7 @@ pub fn check(wire: Wire, headers: &[(String, String)], body: &[u8]) -> Option<St
             }
             tools(&json, "/name", "/input_schema").or_else(|| messages(&json))
         }
-    };
-    wrong
+    }
 }
 
 fn legal_name(name: &str) -> bool {

@@ -72,7 +72,7 @@ fn read(place: &Confined<'_>, range: Option<(usize, usize)>) -> Result<Outcome, 
     let shown = found.path.display();
     let note = decoded.unusual().map_or(String::new(), |it| format!("[stored as {it}]\n"));
     let text = match range {
-        None if decoded.text.len() <= SHOWN || decoded.text.chars().count() <= SHOWN => decoded.text.clone(),
+        None if decoded.text.len() <= SHOWN || decoded.text.chars().count() <= SHOWN => decoded.text,
         None => head(&decoded.text),
         Some((start, end)) => {
             let lines: Vec<&str> = decoded.text.lines().collect();

@@ -41,11 +41,10 @@ impl Text {
                 return Some(Self { text: decode(encoding, rest)?, encoding, mark: true });
             }
         }
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            if !looks_wide(bytes) {
+        if let Ok(text) = std::str::from_utf8(bytes)
+            && !looks_wide(bytes) {
                 return Some(Self { text: text.to_owned(), encoding: Encoding::Utf8, mark: false });
             }
-        }
         if bytes.contains(&0) {
             let nul = |odd: usize| bytes.iter().skip(odd).step_by(2).filter(|it| **it == 0).count();
             let encoding = if nul(1) >= nul(0) { Encoding::Utf16Le } else { Encoding::Utf16Be };
@@ -118,7 +117,7 @@ fn decode(encoding: Encoding, bytes: &[u8]) -> Option<String> {
 fn looks_wide(bytes: &[u8]) -> bool {
     let zeros = |odd: usize| bytes.iter().skip(odd).step_by(2).filter(|it| **it == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    bytes.len() >= 4 && bytes.len() % 2 == 0 && even.max(odd) * 10 >= bytes.len() * 3 && even.min(odd) * 10 <= even.max(odd)
+    bytes.len() >= 4 && bytes.len().is_multiple_of(2) && even.max(odd) * 10 >= bytes.len() * 3 && even.min(odd) * 10 <= even.max(odd)
 }
 
 /// Why a replacement can't be made, for the model.

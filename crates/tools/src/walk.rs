@@ -2,6 +2,7 @@
 use std::path::Path;
 
 use ignore::{WalkBuilder, WalkParallel};
+use sid_policy::Kind;
 use sid_sandbox::Hider;
 
 /// Whether Git's ignore files count.
@@ -25,7 +26,8 @@ fn builder(root: &Path, ignored: Ignored, hider: Hider) -> WalkBuilder {
     it.hidden(false).ignore(false).git_ignore(obey).git_exclude(obey).git_global(obey).parents(obey).follow_links(false);
     it.threads(std::thread::available_parallelism().map_or(2, usize::from).min(8));
     it.filter_entry(move |entry| {
-        entry.depth() == 0 || (entry.file_name() != ".git" && !hider.hides(entry.path(), entry.file_type().is_some_and(|it| it.is_dir())))
+        let kind = if entry.file_type().is_some_and(|it| it.is_dir()) { Kind::Folder } else { Kind::File };
+        entry.depth() == 0 || (entry.file_name() != ".git" && !hider.hides(entry.path(), kind))
     });
     it
 }

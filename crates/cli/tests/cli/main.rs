@@ -1,4 +1,5 @@
 //! The real program against a strict fake model, in a world of its own.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test code")]
 mod decisions;
 mod edits;
 mod headless;

@@ -209,7 +209,7 @@ fn an_ordinary_user_gets_the_same_wall() {
     everyone(it.beside(""));
     let program = it.beside("sid");
     fs::copy(env!("CARGO_BIN_EXE_sid"), &program).unwrap();
-    everyone(program.clone());
+    everyone(program);
     let it = it.through(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     let ran = it.run().status(0);
     let said = ran.result(0);

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::{Answer, Exec, Hidden, PathUse, Touch};
+use crate::{Answer, Exec, Hidden, Kind, PathUse, Touch};
 
 fn fence() -> Arc<Fence> {
     let (hidden, wrong) = Hidden::default().with_root(Path::new("/w"), "secret.txt\nvault/\n");
