@@ -33,6 +33,9 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print docs/reference.md
+    #[command(hide = true)]
+    Reference,
     /// Write man pages to a folder
     Man {
         /// The folder; made if missing

@@ -46,7 +46,9 @@ fn prepare(dir: &Path) -> std::io::Result<()> {
 }
 
 fn play(dir: &Path) -> ExitCode {
-    say("This is a real session of sid in a scratch workspace. Only the model's words are recorded: the files are read and edited,");
+    say(
+        "This is a real session of sid in a scratch workspace. Only the model's words are recorded: the files are read and edited,",
+    );
     say("and the tests run in the sandbox, here and now.\n");
     say(&format!("> {PROMPT}\n"));
     let sessions = dir.join("sessions");

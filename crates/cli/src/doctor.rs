@@ -21,7 +21,8 @@ enum Finding {
 }
 
 pub(crate) fn doctor() -> ExitCode {
-    let findings = [("sandbox", sandbox()), ("config", config()), ("model", model()), ("sessions", sessions()), ("terminal", terminal())];
+    let findings =
+        [("sandbox", sandbox()), ("config", config()), ("model", model()), ("sessions", sessions()), ("terminal", terminal())];
     let mut bad = false;
     let mut out = std::io::stdout().lock();
     for (name, finding) in findings {
@@ -62,7 +63,9 @@ fn model() -> Finding {
         Ok(it) => it,
         Err(why) => return Finding::Bad(why),
     };
-    let Ok(settings) = Settings::load(config_root().as_deref()) else { return Finding::Bad("the configuration has to be mended first".to_owned()) };
+    let Ok(settings) = Settings::load(config_root().as_deref()) else {
+        return Finding::Bad("the configuration has to be mended first".to_owned());
+    };
     match resolve(None, &env, &settings.profiles) {
         Ok(Resolved::Endpoint(it)) => {
             let name = if it.model.is_empty() { "its first model" } else { &it.model };

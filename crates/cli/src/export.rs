@@ -69,14 +69,21 @@ pub(crate) fn show(records: &[Record]) -> String {
     for record in records {
         let line = match record {
             Record::Opened(it) => format!("opened   {} · {} · {}", it.cwd, it.model, it.mode),
-            Record::User(it) => format!("{:<8} {}", if it.from == Source::Person { "user" } else { "sid" }, one_line(&it.text, 200)),
+            Record::User(it) => {
+                format!("{:<8} {}", if it.from == Source::Person { "user" } else { "sid" }, one_line(&it.text, 200))
+            }
             Record::Assistant(it) => {
                 let calls: Vec<String> = it.calls().map(|it| format!("→ {}({})", it.tool, one_line(&it.args, 100))).collect();
                 let text = one_line(&visible(&it.text()), 200);
-                format!("model    {}", [vec![text], calls].concat().into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n         "))
+                format!(
+                    "model    {}",
+                    [vec![text], calls].concat().into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n         ")
+                )
             }
             Record::Started(it) => format!("started  {} [{}]", one_line(&it.label, 120), it.bounds),
-            Record::Finished(it) => format!("{:<8} {}", format!("{:?}", it.outcome.status).to_lowercase(), one_line(&it.outcome.text, 160)),
+            Record::Finished(it) => {
+                format!("{:<8} {}", format!("{:?}", it.outcome.status).to_lowercase(), one_line(&it.outcome.text, 160))
+            }
             Record::Ended { reason, error, .. } => {
                 format!("ended    {reason}{}", error.as_ref().map_or(String::new(), |it| format!(": {}", one_line(it, 200))))
             }

@@ -6,6 +6,7 @@ mod doctor;
 mod export;
 mod paths;
 mod print;
+mod reference;
 mod run;
 mod sessions;
 mod settings;
@@ -35,6 +36,10 @@ fn main() -> ExitCode {
         Some(Command::Sessions(it)) => sessions::sessions(it.command),
         Some(Command::Completions { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "sid", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+        Some(Command::Reference) => {
+            let _closed = std::io::stdout().write_all(reference::reference().as_bytes());
             ExitCode::SUCCESS
         }
         Some(Command::Man { dir }) => man(&dir),

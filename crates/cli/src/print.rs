@@ -209,9 +209,11 @@ impl Printer {
 
     /// A reader that left is a clean end: the turn stops, nothing is reported.
     fn check(&mut self, done: &io::Result<()>) {
-        if done.is_err() && !std::mem::replace(&mut self.closed, true)
-            && let Some(it) = &self.stopper {
-                it.stop();
-            }
+        if done.is_err()
+            && !std::mem::replace(&mut self.closed, true)
+            && let Some(it) = &self.stopper
+        {
+            it.stop();
+        }
     }
 }

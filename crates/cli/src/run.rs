@@ -77,7 +77,8 @@ impl Job {
         if let Some(id) = args.resume.as_deref().filter(|it| !it.contains('/')) {
             sid_journal::check_id(id).map_err(|err| format!("--resume: {err}"))?;
         }
-        let mode = args.mode.as_deref().map(str::parse).transpose().map_err(|err: sid_policy::UnknownMode| format!("--mode: {err}"))?;
+        let mode =
+            args.mode.as_deref().map(str::parse).transpose().map_err(|err: sid_policy::UnknownMode| format!("--mode: {err}"))?;
         let time = args.max_seconds.map(Duration::from_secs);
         let limits = Limits { rounds: rounds(args.max_tool_rounds.as_deref())?, tokens: args.max_tokens_total, time };
         let (cwd, roots) = directories(args)?;
@@ -99,8 +100,12 @@ impl Job {
 
 fn from_stdin() -> Result<String, String> {
     let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|err| format!("the prompt can't be read from standard input: {err}"))?;
-    String::from_utf8(bytes).map_err(|err| format!("the prompt on standard input is not UTF-8 (byte {})", err.utf8_error().valid_up_to()))
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|err| format!("the prompt can't be read from standard input: {err}"))?;
+    String::from_utf8(bytes)
+        .map_err(|err| format!("the prompt on standard input is not UTF-8 (byte {})", err.utf8_error().valid_up_to()))
 }
 
 fn rounds(flag: Option<&str>) -> Result<u32, String> {

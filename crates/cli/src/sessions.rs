@@ -31,7 +31,9 @@ pub(crate) fn sessions(command: Option<SessionsCommand>) -> ExitCode {
             Form::Replay => export::replay(&it.records),
         }),
         SessionsCommand::Delete { id } => store.delete(&id).map(|it| format!("deleted {}\n", it.display())),
-        SessionsCommand::Prune { older_than, dry_run } => prune(&store, older_than, if dry_run { Prune::Tell } else { Prune::Delete }),
+        SessionsCommand::Prune { older_than, dry_run } => {
+            prune(&store, older_than, if dry_run { Prune::Tell } else { Prune::Delete })
+        }
     };
     match done {
         Ok(text) => {
@@ -116,10 +118,11 @@ fn prune(store: &Store, days: u64, how: Prune) -> Result<String, sid_journal::Er
     let mut count = 0;
     for row in store.list()?.into_iter().filter(|it| it.updated_at < limit) {
         if how == Prune::Delete
-            && let Err(err) = store.delete(&row.meta.id) {
-                out.push_str(&format!("kept {}: {err}\n", row.meta.id));
-                continue;
-            }
+            && let Err(err) = store.delete(&row.meta.id)
+        {
+            out.push_str(&format!("kept {}: {err}\n", row.meta.id));
+            continue;
+        }
         count += 1;
         out.push_str(&format!("{}  {}\n", row.meta.id, row.meta.title));
     }

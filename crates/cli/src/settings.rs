@@ -72,7 +72,8 @@ impl Settings {
     fn take_settings(&mut self, layer: &Layer) {
         self.mode = layer.text("permissions.mode").and_then(|it| it.parse().ok());
         self.default = layer.text("permissions.default").and_then(stance);
-        self.tools = layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
+        self.tools =
+            layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
         self.drop = layer.texts("environment.drop").to_vec();
         self.set = layer.below("environment.set").filter_map(|(name, it)| Some((name.to_owned(), text(it)?.to_owned()))).collect();
     }
@@ -86,7 +87,8 @@ impl Settings {
                 wrong.push(why);
                 String::new()
             });
-            let profile = Profile { name: get("name"), base_url: get("base_url"), api_key: key, model: get("model"), wire: get("wire") };
+            let profile =
+                Profile { name: get("name"), base_url: get("base_url"), api_key: key, model: get("model"), wire: get("wire") };
             self.profiles.all.push(profile);
         }
         wrong
@@ -122,7 +124,8 @@ pub(crate) fn env() -> Result<Env, String> {
 /// A key as it is, or the trimmed content of the file it names.
 fn key_of(value: &str, place: &Path) -> Result<String, String> {
     let Some(path) = value.strip_prefix("file://") else { return Ok(value.to_owned()) };
-    let text = std::fs::read_to_string(path).map_err(|err| format!("{}: the key file {path} can't be read: {err}", place.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|err| format!("{}: the key file {path} can't be read: {err}", place.display()))?;
     Ok(text.trim().to_owned())
 }
 

@@ -1,6 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use toml::{Spanned, de::{DeTable, DeValue}};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use crate::{Complaint, complaint::nearest};
 

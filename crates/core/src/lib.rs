@@ -9,7 +9,7 @@ mod text;
 
 pub use event::{End, Event};
 pub use record::{
-    Assistant, Call, CallId, Delta, Finished, Opened, Opaque, Outcome, Part, Record, Seen, Source, Started, Status, Stop, Usage,
+    Assistant, Call, CallId, Delta, Finished, Opaque, Opened, Outcome, Part, Record, Seen, Source, Started, Status, Stop, Usage,
     User,
 };
 pub use session::{Item, Next, Session};

@@ -22,7 +22,12 @@ const GRACE: Duration = Duration::from_millis(500);
 
 impl Engine {
     /// Judges the calls one by one, then runs them: reads together, everything else in order.
-    pub(crate) async fn batch(&mut self, calls: Vec<Call>, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
+    pub(crate) async fn batch(
+        &mut self,
+        calls: Vec<Call>,
+        stop: &Interrupt,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Option<Cut>, Failed> {
         let mut judged = Vec::new();
         for call in calls {
             tell(Event::Call { id: call.id.clone(), tool: call.tool.clone(), args: call.args.clone() });

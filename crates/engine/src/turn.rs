@@ -31,8 +31,10 @@ impl std::fmt::Display for Failed {
     }
 }
 
-const INTERRUPTED: &str = "Interrupted: the process ended while this call ran; it may have run, in whole or in part. Look before you repeat it.";
-const ASK_FOR_WORDS: &str = "Your last message had no text. Say in a few sentences what was done, what was found, and what is left.";
+const INTERRUPTED: &str =
+    "Interrupted: the process ended while this call ran; it may have run, in whole or in part. Look before you repeat it.";
+const ASK_FOR_WORDS: &str =
+    "Your last message had no text. Say in a few sentences what was done, what was found, and what is left.";
 const ASK_AFTER_LIMIT: &str = "The limit of tool rounds was reached. No more tools can be used. Say in a few sentences what was done, what was \
      committed, and what is left.";
 
@@ -97,7 +99,11 @@ impl Engine {
             }
             let spent = since(before, self.session.usage()).total();
             if self.limits.tokens.is_some_and(|it| spent >= it) && self.session.next(self.limits.rounds) != Next::Idle {
-                self.close_calls(self.session.open_calls(), Status::Cancelled, "Not run: the token limit of this turn was reached.")?;
+                self.close_calls(
+                    self.session.open_calls(),
+                    Status::Cancelled,
+                    "Not run: the token limit of this turn was reached.",
+                )?;
                 return Ok("max_tokens_total");
             }
         }

@@ -124,8 +124,7 @@ fn options() -> OpenOptions {
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
     let at = |err| Error::Io(path.clone(), err);
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at)?;
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => {

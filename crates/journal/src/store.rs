@@ -74,7 +74,11 @@ impl fmt::Display for Error {
         match self {
             Self::BadId(id) => {
                 let shown: String = id.chars().take(60).collect();
-                write!(f, "'{}' can't be a session id: use letters, digits and ._+- (`sid sessions` lists them)", shown.escape_debug())
+                write!(
+                    f,
+                    "'{}' can't be a session id: use letters, digits and ._+- (`sid sessions` lists them)",
+                    shown.escape_debug()
+                )
             }
             Self::NotFound(id) => write!(f, "saved session not found: {id} (`sid sessions` lists them)"),
             Self::Ambiguous(id, all) => write!(f, "several sessions begin with '{id}': {}", all.join(", ")),
@@ -165,7 +169,11 @@ impl Store {
         if spec.contains('/') {
             let path = Path::new(spec);
             let dir = if path.ends_with("session.json") { path.parent().unwrap_or(path) } else { path };
-            return if dir.join(EVENTS).is_file() { Ok(dir.to_owned()) } else { Err(Error::NotFound(spec.escape_debug().to_string())) };
+            return if dir.join(EVENTS).is_file() {
+                Ok(dir.to_owned())
+            } else {
+                Err(Error::NotFound(spec.escape_debug().to_string()))
+            };
         }
         check_id(spec)?;
         let exact = self.root.join(spec);

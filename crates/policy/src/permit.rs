@@ -120,9 +120,9 @@ impl Question {
         match answer {
             Answer::Once => Ok(self.permit),
             Answer::Deny => Err(Refusal(format!("Permission denied by the user: {}.", self.why))),
-            Answer::Nobody => {
-                Err(Refusal(format!("Permission denied: {}, and nobody is there to ask. {}", self.why, self.hint).trim().to_owned()))
-            }
+            Answer::Nobody => Err(Refusal(
+                format!("Permission denied: {}, and nobody is there to ask. {}", self.why, self.hint).trim().to_owned(),
+            )),
         }
     }
 }

@@ -53,7 +53,9 @@ fn with_ignore_files(mut hidden: Hidden, root: &Path) -> Result<Hidden, String> 
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(err) if err.kind() == io::ErrorKind::NotFound => continue,
-            Err(err) => return Err(format!("{}: {}; nothing runs while it is unknown what is hidden", path.display(), plain(&err))),
+            Err(err) => {
+                return Err(format!("{}: {}; nothing runs while it is unknown what is hidden", path.display(), plain(&err)));
+            }
         };
         let (_, wrong) = Hidden::default().with_root(root, &text);
         if let Some((line, why)) = wrong.first() {
@@ -98,8 +100,14 @@ mod tests {
         fs::write(root.join(".sidignore"), "*.pem\n").unwrap();
         fs::write(root.join(".aiignore"), "private/\n!keep.pem\n").unwrap();
         let hidden = fence(&root, &[], Vec::new()).unwrap().hidden;
-        for (path, folder, want) in [("a.pem", false, true), ("keep.pem", false, false), ("private/x", false, true), ("b", false, false)] {
-            assert_eq!(hidden.hides(&root.join(path), if folder { sid_policy::Kind::Folder } else { sid_policy::Kind::File }), want, "{path}");
+        for (path, folder, want) in
+            [("a.pem", false, true), ("keep.pem", false, false), ("private/x", false, true), ("b", false, false)]
+        {
+            assert_eq!(
+                hidden.hides(&root.join(path), if folder { sid_policy::Kind::Folder } else { sid_policy::Kind::File }),
+                want,
+                "{path}"
+            );
         }
         fs::write(root.join(".sidignore"), "ok\n[z-a]x\n").unwrap();
         let said = fence(&root, &[], Vec::new()).unwrap_err();

@@ -131,9 +131,13 @@ impl Decoder {
         if !state.text.is_empty() {
             parts.push(Part::Text(state.text));
         }
-        parts.extend(state.slots.into_iter().filter(|it| !it.name.is_empty()).map(|it| {
-            Part::Call(Call { id: CallId(it.id), tool: it.name, args: it.args })
-        }));
+        parts.extend(
+            state
+                .slots
+                .into_iter()
+                .filter(|it| !it.name.is_empty())
+                .map(|it| Part::Call(Call { id: CallId(it.id), tool: it.name, args: it.args })),
+        );
         let stop = match state.finish.as_deref() {
             Some("length" | "max_tokens") => Stop::Length,
             Some("content_filter" | "refusal") => Stop::Refusal,
@@ -276,7 +280,11 @@ pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec]) -> String {
     if !tools.is_empty() {
         out.push_str(",\"tools\":[");
         for (n, tool) in tools.iter().enumerate() {
-            out.push_str(if n == 0 { "{\"type\":\"function\",\"function\":{\"name\":" } else { ",{\"type\":\"function\",\"function\":{\"name\":" });
+            out.push_str(if n == 0 {
+                "{\"type\":\"function\",\"function\":{\"name\":"
+            } else {
+                ",{\"type\":\"function\",\"function\":{\"name\":"
+            });
             push_json(&mut out, &tool.name);
             out.push_str(",\"description\":");
             push_json(&mut out, &tool.description);

@@ -83,7 +83,9 @@ impl Http {
             if let Some(key) = &self.endpoint.key {
                 request = request.bearer_auth(key);
             }
-            let unlisted = |why: String| Failure::fatal(format!("no model is named, and {url} lists none ({why}); name one with --model or SID_MODEL"));
+            let unlisted = |why: String| {
+                Failure::fatal(format!("no model is named, and {url} lists none ({why}); name one with --model or SID_MODEL"))
+            };
             let response = request.send().await.map_err(|err| self.unreachable(&err))?;
             let status = response.status();
             let body = response.text().await.map_err(|err| unlisted(chain(&err)))?;
@@ -125,12 +127,7 @@ impl Http {
         }
     }
 
-    async fn once(
-        &mut self,
-        so_far: &Conversation,
-        tools: Tools,
-        tell: &mut dyn FnMut(Progress),
-    ) -> Result<Assistant, Broken> {
+    async fn once(&mut self, so_far: &Conversation, tools: Tools, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
         let mut response = self.send(so_far.body(tools, self.asks)).await?;
         if self.asks == Asks::Usage && matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
             let (status, body) = (response.status(), response.text().await.unwrap_or_default());
@@ -193,7 +190,10 @@ impl Http {
             404 | 405 => (format!(" Check the model name ('{}') and the base URL ({}).", endpoint.model, endpoint.base_url), false),
             413 => (" The conversation is too long for it.".to_owned(), false),
             429 if quota => (" The account's quota is used up.".to_owned(), false),
-            300..=399 => (format!(" It redirects elsewhere, and keys are sent only to the host that was configured ({}).", endpoint.base_url), false),
+            300..=399 => (
+                format!(" It redirects elsewhere, and keys are sent only to the host that was configured ({}).", endpoint.base_url),
+                false,
+            ),
             408 | 409 | 425 | 429 | 500..=599 => (String::new(), true),
             _ => (String::new(), false),
         };

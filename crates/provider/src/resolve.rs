@@ -185,7 +185,10 @@ fn of_profile(it: &Profile, model: Option<&str>) -> Result<Endpoint, Unresolved>
         "messages" | "anthropic" => Wire::Messages,
         "" | "chat" | "openai" => Wire::Chat,
         other => {
-            return Err(Unresolved(format!("providers.toml: provider '{}' has wire '{other}'; the wires are chat, messages", it.name)));
+            return Err(Unresolved(format!(
+                "providers.toml: provider '{}' has wire '{other}'; the wires are chat, messages",
+                it.name
+            )));
         }
     };
     let model = model.unwrap_or(&it.model).to_owned();
@@ -193,7 +196,13 @@ fn of_profile(it: &Profile, model: Option<&str>) -> Result<Endpoint, Unresolved>
         return Err(Unresolved(format!("providers.toml: provider '{}' has no base_url", it.name)));
     }
     let key_source = format!("api_key of provider '{}' in providers.toml", it.name);
-    Ok(Endpoint { wire, base_url: trimmed(&it.base_url), key: Some(it.api_key.clone()).filter(|it| !it.is_empty()), key_source, model })
+    Ok(Endpoint {
+        wire,
+        base_url: trimmed(&it.base_url),
+        key: Some(it.api_key.clone()).filter(|it| !it.is_empty()),
+        key_source,
+        model,
+    })
 }
 
 fn anthropic(env: &Env, model: &str) -> Option<Endpoint> {
@@ -210,12 +219,24 @@ fn openai(env: &Env, model: &str) -> Option<Endpoint> {
         return None;
     }
     let base_url = trimmed(env.openai_url.as_deref().unwrap_or(OPENAI));
-    Some(Endpoint { wire: Wire::Chat, base_url, key: env.openai_key.clone(), key_source: "OPENAI_API_KEY".to_owned(), model: model.to_owned() })
+    Some(Endpoint {
+        wire: Wire::Chat,
+        base_url,
+        key: env.openai_key.clone(),
+        key_source: "OPENAI_API_KEY".to_owned(),
+        model: model.to_owned(),
+    })
 }
 
 fn xai(env: &Env, model: &str) -> Option<Endpoint> {
     let key = env.xai_key.clone()?;
-    Some(Endpoint { wire: Wire::Chat, base_url: XAI.to_owned(), key: Some(key), key_source: "XAI_API_KEY".to_owned(), model: model.to_owned() })
+    Some(Endpoint {
+        wire: Wire::Chat,
+        base_url: XAI.to_owned(),
+        key: Some(key),
+        key_source: "XAI_API_KEY".to_owned(),
+        model: model.to_owned(),
+    })
 }
 
 fn trimmed(url: &str) -> String {
@@ -290,13 +311,22 @@ mod tests {
         assert!(url(Some("local/x"), &[], &none).contains("not part of this build"));
         let lost = Profiles { active: Some("gone".into()), ..profiles() };
         assert!(url(None, &[], &lost).contains("'gone' is not defined; there are: main, claude-proxy"));
-        let odd = Profiles { active: Some("p".into()), all: vec![Profile { name: "p".into(), base_url: "u".into(), wire: "x".into(), ..Profile::default() }] };
+        let odd = Profiles {
+            active: Some("p".into()),
+            all: vec![Profile { name: "p".into(), base_url: "u".into(), wire: "x".into(), ..Profile::default() }],
+        };
         assert!(url(None, &[], &odd).contains("the wires are chat, messages"));
     }
 
     #[test]
     fn a_host_never_shows_a_key() {
-        let it = Endpoint { wire: Wire::Chat, base_url: "http://user:pw@h:1/v1".into(), key: Some("k".into()), key_source: String::new(), model: "m".into() };
+        let it = Endpoint {
+            wire: Wire::Chat,
+            base_url: "http://user:pw@h:1/v1".into(),
+            key: Some("k".into()),
+            key_source: String::new(),
+            model: "m".into(),
+        };
         assert_eq!(it.host(), "h:1");
         assert!(!format!("{it:?}").contains("key"));
     }

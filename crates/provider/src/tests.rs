@@ -109,7 +109,10 @@ fn ids_and_parts_of_another_wire_are_made_fit() {
     let body = String::from_utf8(talk.body(Tools::Withheld, Asks::Plain)).unwrap();
     let headers = [("content-type".into(), "application/json".into()), ("anthropic-version".into(), "x".into())];
     assert_eq!(sid_testkit::check(sid_testkit::Wire::Messages, &headers, body.as_bytes()), None);
-    assert!(body.contains(r#""id":"functions_run_0""#) && !body.contains("reasoning_content") && body.contains(r#""input":{}"#), "{body}");
+    assert!(
+        body.contains(r#""id":"functions_run_0""#) && !body.contains("reasoning_content") && body.contains(r#""input":{}"#),
+        "{body}"
+    );
     assert!(body.contains(r#""content":"(no output)\n\nnote","is_error":true"#), "{body}");
 }
 

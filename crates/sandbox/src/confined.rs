@@ -109,6 +109,12 @@ pub struct Hider {
 }
 
 impl Hider {
+    /// Hides these.
+    #[must_use]
+    pub fn new(hidden: Hidden, secret: Vec<PathBuf>) -> Self {
+        Self { hidden, secret }
+    }
+
     /// Whether `path` is one.
     #[must_use]
     pub fn hides(&self, path: &Path, kind: Kind) -> bool {

@@ -127,7 +127,11 @@ impl Confined<'_> {
     pub fn read_all(&self, n: usize, max: u64) -> Result<(PathBuf, Vec<u8>), FileError> {
         let found = self.open(n)?;
         if found.len > max {
-            return Err(FileError(format!("{} has {} bytes; at most {max} can be edited at once.", found.path.display(), found.len)));
+            return Err(FileError(format!(
+                "{} has {} bytes; at most {max} can be edited at once.",
+                found.path.display(),
+                found.len
+            )));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.len).unwrap_or(0) + 1);
         (&found.file).take(max + 1).read_to_end(&mut bytes).map_err(|err| said(&found.path, err))?;
@@ -178,7 +182,10 @@ impl Confined<'_> {
         let old = File::from(rustix::fs::openat(&dir, &name, flags, Mode::empty()).map_err(fail)?);
         let meta = old.metadata().map_err(|err| said(&path, err))?;
         if !meta.is_file() || stamp_of(&old).map_err(|err| said(&path, err))? != *wanted {
-            return Err(FileError(format!("{} changed while it was being edited; nothing was written. Read it again.", path.display())));
+            return Err(FileError(format!(
+                "{} changed while it was being edited; nothing was written. Read it again.",
+                path.display()
+            )));
         }
         let replaced = meta.nlink() == 1 && replace(&dir, &name, &old, &meta, bytes).map_err(|err| said(&path, err))?;
         if !replaced {

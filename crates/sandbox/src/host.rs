@@ -44,11 +44,28 @@ impl Host {
         let bwrap = self.bwrap.as_ref().ok_or_else(|| Missing.to_string())?;
         let ask = |args: &[&str]| tokio::process::Command::new(bwrap).args(args).stdin(std::process::Stdio::null()).output();
         let version = tokio::time::timeout(time, ask(&["--version"])).await;
-        let version = version.map_err(|_| "`bwrap --version` does not answer.".to_owned())?.map_err(|err| format!("{}: {err}", bwrap.display()))?;
-        let flags = ["--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--unshare-user"];
-        let more = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--proc", "/proc", "--cap-drop", "ALL", "--", "/bin/sh", "-c", "exit 7"];
+        let version = version
+            .map_err(|_| "`bwrap --version` does not answer.".to_owned())?
+            .map_err(|err| format!("{}: {err}", bwrap.display()))?;
+        let flags =
+            ["--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--unshare-user"];
+        let more = [
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-ipc",
+            "--proc",
+            "/proc",
+            "--cap-drop",
+            "ALL",
+            "--",
+            "/bin/sh",
+            "-c",
+            "exit 7",
+        ];
         let tried = tokio::time::timeout(time, ask(&[&flags[..], &more[..]].concat())).await;
-        let tried = tried.map_err(|_| "the sandbox does not start in time.".to_owned())?.map_err(|err| format!("{}: {err}", bwrap.display()))?;
+        let tried = tried
+            .map_err(|_| "the sandbox does not start in time.".to_owned())?
+            .map_err(|err| format!("{}: {err}", bwrap.display()))?;
         if tried.status.code() == Some(7) {
             return Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned());
         }

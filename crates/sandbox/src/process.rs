@@ -184,7 +184,12 @@ struct Info {
 }
 
 /// `sh -c` behind the wall, and the pipe on which Bubblewrap tells its inner pid.
-fn walled(host: &Host, permit: &Permit, command: &str, cwd: &Path) -> Result<(std::process::Command, Option<(OwnedFd, OwnedFd)>), String> {
+fn walled(
+    host: &Host,
+    permit: &Permit,
+    command: &str,
+    cwd: &Path,
+) -> Result<(std::process::Command, Option<(OwnedFd, OwnedFd)>), String> {
     let bwrap = host.bwrap.as_ref().ok_or_else(|| Missing.to_string())?;
     let facts = Facts::gather(permit.fence(), permit.bounds(), &host.environment)?;
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;

@@ -73,9 +73,7 @@ impl Reply {
 }
 
 fn chat(texts: &[String], calls: &[(String, String)], stop: Option<&str>, n: usize) -> Vec<Vec<u8>> {
-    let chunk = |delta: Value, finish: Option<&str>| {
-        json!({"id": "x", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-    };
+    let chunk = |delta: Value, finish: Option<&str>| json!({"id": "x", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
     events.extend(texts.iter().map(|it| chunk(json!({ "content": it }), None)));
     for (index, (tool, args)) in calls.iter().enumerate() {
@@ -92,18 +90,24 @@ fn chat(texts: &[String], calls: &[(String, String)], stop: Option<&str>, n: usi
 
 fn messages(texts: &[String], calls: &[(String, String)], stop: Option<&str>, n: usize) -> Vec<Vec<u8>> {
     let usage = json!({"input_tokens": 60, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 0, "output_tokens": 1});
-    let mut events = vec![json!({"type": "message_start", "message": {"id": format!("msg_{n}"), "type": "message", "role": "assistant", "content": [], "usage": usage}})];
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"id": format!("msg_{n}"), "type": "message", "role": "assistant", "content": [], "usage": usage}}),
+    ];
     let mut index = 0;
     if !texts.is_empty() {
         events.push(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
-        events.extend(texts.iter().map(|it| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": it}})));
+        events.extend(
+            texts.iter().map(|it| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": it}})),
+        );
         events.push(json!({"type": "content_block_stop", "index": 0}));
         index = 1;
     }
     for (at, (tool, args)) in calls.iter().enumerate() {
         let block = json!({"type": "tool_use", "id": format!("toolu_{n}_{at}"), "name": tool, "input": {}});
         events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
-        events.push(json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": args}}));
+        events.push(
+            json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": args}}),
+        );
         events.push(json!({"type": "content_block_stop", "index": index}));
         index += 1;
     }

@@ -25,7 +25,7 @@ pub fn check(wire: Wire, headers: &[(String, String)], body: &[u8]) -> Option<St
     if header("content-type") != Some("application/json") {
         return Some("the content type is not JSON".into());
     }
-    
+
     match wire {
         Wire::Chat => tools(&json, "/function/name", "/function/parameters").or_else(|| chat(&json)),
         Wire::Messages => {
@@ -76,7 +76,9 @@ fn chat(json: &Value) -> Option<String> {
         let role = message["role"].as_str().unwrap_or_default();
         if role == "tool" {
             let id = message["tool_call_id"].as_str().unwrap_or_default();
-            let Some(at) = open.iter().position(|it| it == id) else { return Some(format!("message {n}: result of '{id}', which is not open")) };
+            let Some(at) = open.iter().position(|it| it == id) else {
+                return Some(format!("message {n}: result of '{id}', which is not open"));
+            };
             open.remove(at);
             if message["content"].as_str().is_none_or(str::is_empty) {
                 return Some(format!("message {n}: an empty result"));
@@ -124,13 +126,17 @@ fn messages(json: &Value) -> Option<String> {
     }
     let mut open: BTreeSet<String> = BTreeSet::new();
     for (n, message) in list.iter().enumerate() {
-        let Some(blocks) = message["content"].as_array().filter(|it| !it.is_empty()) else { return Some(format!("message {n}: no content")) };
+        let Some(blocks) = message["content"].as_array().filter(|it| !it.is_empty()) else {
+            return Some(format!("message {n}: no content"));
+        };
         let mut answered = BTreeSet::new();
         let mut asked = BTreeSet::new();
         for block in blocks {
             match (block["type"].as_str().unwrap_or_default(), message["role"].as_str().unwrap_or_default()) {
                 ("text", "user" | "assistant") if block["text"].as_str().is_some_and(|it| !it.trim().is_empty()) => {}
-                ("tool_use", "assistant") if block["input"].is_object() && legal_name(block["name"].as_str().unwrap_or_default()) => {
+                ("tool_use", "assistant")
+                    if block["input"].is_object() && legal_name(block["name"].as_str().unwrap_or_default()) =>
+                {
                     let id = block["id"].as_str().unwrap_or_default();
                     if !legal_name(id) || !asked.insert(id.to_owned()) {
                         return Some(format!("message {n}: id '{id}' is illegal or repeated"));

@@ -58,7 +58,10 @@ impl Ran {
     #[must_use]
     pub fn result(&self, n: usize) -> String {
         let all = self.of_type("tool_result");
-        all.get(n).and_then(|it| it["content"].as_str()).unwrap_or_else(|| panic!("no result {n}: {}{}", self.stdout, self.stderr)).to_owned()
+        all.get(n)
+            .and_then(|it| it["content"].as_str())
+            .unwrap_or_else(|| panic!("no result {n}: {}{}", self.stdout, self.stderr))
+            .to_owned()
     }
 
     /// Checks the exit code.
@@ -152,7 +155,11 @@ impl Test {
     /// Makes the workspace a Git repository with everything committed.
     #[must_use]
     pub fn git(self) -> Self {
-        for args in [&["init", "-q"][..], &["add", "-A"], &["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "x", "--allow-empty"]] {
+        for args in [
+            &["init", "-q"][..],
+            &["add", "-A"],
+            &["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "x", "--allow-empty"],
+        ] {
             assert!(self.shell_in_work("git", args).status.success());
         }
         self
@@ -164,7 +171,13 @@ impl Test {
     /// It can't be started.
     pub fn shell_in_work(&self, program: &str, args: &[&str]) -> std::process::Output {
         let home = self.dir.path().join("home");
-        Command::new(program).args(args).current_dir(self.path(".")).env("HOME", home).env("GIT_CONFIG_NOSYSTEM", "1").output().expect("started")
+        Command::new(program)
+            .args(args)
+            .current_dir(self.path("."))
+            .env("HOME", home)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .expect("started")
     }
 
     /// A path of the workspace.
@@ -200,13 +213,16 @@ impl Test {
     /// It can't be started.
     #[must_use]
     pub fn start(&self) -> Child {
-        let whole: Vec<OsString> = self.prefix.iter().cloned().chain([self.program.clone().into()]).chain(self.args.iter().cloned()).collect();
+        let whole: Vec<OsString> =
+            self.prefix.iter().cloned().chain([self.program.clone().into()]).chain(self.args.iter().cloned()).collect();
         let mut command = Command::new(&whole[0]);
         command.args(&whole[1..]).current_dir(self.path(".")).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.dir.path().join("home"));
         command.env("SID_SESSIONS", self.dir.path().join("state/sessions"));
         match self.wire {
-            Wire::Chat => command.env("OPENAI_BASE_URL", format!("{}/v1", self.fake.url())).env("OPENAI_API_KEY", "sk-test-key-1234"),
+            Wire::Chat => {
+                command.env("OPENAI_BASE_URL", format!("{}/v1", self.fake.url())).env("OPENAI_API_KEY", "sk-test-key-1234")
+            }
             Wire::Messages => command.env("ANTHROPIC_BASE_URL", self.fake.url()).env("ANTHROPIC_API_KEY", "sk-test-key-1234"),
         };
         for (name, value) in &self.env {
@@ -235,7 +251,8 @@ impl Test {
     /// It prints what is not UTF-8.
     #[must_use]
     pub fn finish(&self, mut child: Child) -> Ran {
-        let feeder = child.stdin.take().zip(self.stdin.clone()).map(|(mut pipe, bytes)| thread::spawn(move || pipe.write_all(&bytes)));
+        let feeder =
+            child.stdin.take().zip(self.stdin.clone()).map(|(mut pipe, bytes)| thread::spawn(move || pipe.write_all(&bytes)));
         let stderr = child.stderr.take().map(|mut pipe| {
             thread::spawn(move || {
                 let mut text = String::new();

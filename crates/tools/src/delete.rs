@@ -35,9 +35,10 @@ impl Tool for DeleteFile {
                     let known = seen.get(&*path.to_string_lossy()).filter(|_| kind == Kind::File);
                     let now = known.and_then(|_| place.open(0).ok()).and_then(|it| stamp_of(&it.file).ok());
                     if let (Some(known), Some(now)) = (known, now)
-                        && *known != now {
-                            return error(crate::edit::changed(&path));
-                        }
+                        && *known != now
+                    {
+                        return error(crate::edit::changed(&path));
+                    }
                     match place.remove(0) {
                         Ok(at) if kind == Kind::Folder => Outcome::ok(format!("Deleted directory: {}", at.display())),
                         Ok(at) => knowing(format!("Deleted file: {}", at.display()), &at, String::new()),

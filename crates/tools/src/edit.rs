@@ -93,8 +93,9 @@ fn apply(place: &Confined<'_>, edits: &[Edit], seen: &Known) -> Result<Outcome, 
     if known.is_some_and(|it| *it != now) {
         return Err(changed(&path));
     }
-    let file = Text::decode(&bytes)
-        .map_err(|_| format!("{shown} is not text that could be stored again byte for byte; nothing was written. Use a command."))?;
+    let file = Text::decode(&bytes).map_err(|_| {
+        format!("{shown} is not text that could be stored again byte for byte; nothing was written. Use a command.")
+    })?;
     let mut text = file.text.clone();
     let mut count = 0;
     for (n, edit) in edits.iter().enumerate() {
@@ -107,7 +108,11 @@ fn apply(place: &Confined<'_>, edits: &[Edit], seen: &Known) -> Result<Outcome, 
         let encoding = file.unusual().unwrap_or("its encoding");
         format!("{shown} is stored as {encoding}, which has no '{lost}'. Nothing was written.")
     })?;
-    let expect = if bytes.len() as u64 > 8 << 20 { place.open(0).ok().and_then(|it| sid_sandbox::stamp_of(&it.file).ok()) } else { Some(now) };
+    let expect = if bytes.len() as u64 > 8 << 20 {
+        place.open(0).ok().and_then(|it| sid_sandbox::stamp_of(&it.file).ok())
+    } else {
+        Some(now)
+    };
     place.write(0, &after, &Expect::Stamp(expect.unwrap_or_default())).map_err(|it| it.to_string())?;
     let said = match edits.len() {
         1 if count > 1 => format!("Edited file: {shown} ({count} places, {} bytes written)", after.len()),

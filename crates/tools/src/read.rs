@@ -81,7 +81,8 @@ fn read(place: &Confined<'_>, range: Option<(usize, usize)>) -> Result<Outcome, 
             }
             let end = end.min(lines.len());
             let (body, last) = bounded(lines[start - 1..end].iter().copied(), start);
-            let more = if last < end { format!("\n[cut at {RANGE} bytes; continue with start_line {}]", last + 1) } else { String::new() };
+            let more =
+                if last < end { format!("\n[cut at {RANGE} bytes; continue with start_line {}]", last + 1) } else { String::new() };
             format!("Lines {start}-{last} of {} in {shown}:\n{body}{more}", lines.len())
         }
     };

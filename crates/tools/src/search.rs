@@ -104,11 +104,14 @@ struct Query {
 
 impl Query {
     fn new(args: &Args) -> Result<Self, String> {
-        let matcher = RegexMatcherBuilder::new().case_insensitive(args.ignore_case).line_terminator(Some(b'\n')).build(&args.pattern);
+        let matcher =
+            RegexMatcherBuilder::new().case_insensitive(args.ignore_case).line_terminator(Some(b'\n')).build(&args.pattern);
         let matcher = matcher.map_err(|err| format!("the pattern is not a valid regular expression: {err}"))?;
         let names = args.file_glob.as_deref().map(|it| GlobBuilder::new(it).build().map(|it| it.compile_matcher())).transpose();
         let names = names.map_err(|err| format!("file_glob is not valid: {err}"))?;
-        let clamp = |it: Option<i64>, default: i64, low: i64, high: i64| usize::try_from(it.unwrap_or(default).clamp(low, high)).unwrap_or(0);
+        let clamp = |it: Option<i64>, default: i64, low: i64, high: i64| {
+            usize::try_from(it.unwrap_or(default).clamp(low, high)).unwrap_or(0)
+        };
         Ok(Self {
             matcher,
             names,

@@ -89,22 +89,26 @@ fn told(ran: &Ran, seconds: u64, cwd: &str) -> Outcome {
     }
     let place = format!("[cwd {cwd}]");
     if ran.timed_out {
-        return error(format!("the command timed out after {seconds} s and was stopped, with all it had started.\n{output}{place}"));
+        return error(format!(
+            "the command timed out after {seconds} s and was stopped, with all it had started.\n{output}{place}"
+        ));
     }
     match ran.exit {
         Exit::Code(0) if output.is_empty() => Outcome::ok(format!("Command succeeded (exit code 0) with no output.\n{place}")),
         Exit::Code(0) => Outcome::ok(format!("Exit code 0:\n{output}{place}")),
         Exit::Code(code) => Outcome::failed(format!("Command failed (exit code {code}):\n{output}{place}")),
         Exit::Signal(signal) => Outcome::failed(format!("Command failed (killed by signal {signal}):\n{output}{place}")),
-        Exit::NoSandbox => error(format!(
-            "the sandbox could not be set up, so the command did not run. `sid doctor` says more.\n{output}{place}"
-        )),
+        Exit::NoSandbox => {
+            error(format!("the sandbox could not be set up, so the command did not run. `sid doctor` says more.\n{output}{place}"))
+        }
     }
 }
 
 fn start(place: &Confined<'_>) -> Outcome {
     match place.spawn(OUTPUT) {
-        Ok(id) => Outcome::ok(format!("Started background task {id}. Read its output with command_output, stop it with kill_command.")),
+        Ok(id) => {
+            Outcome::ok(format!("Started background task {id}. Read its output with command_output, stop it with kill_command."))
+        }
         Err(why) => error(why),
     }
 }

@@ -92,7 +92,8 @@ fn play(scenario: &Path) {
         let mut said = String::new();
         for call in calls {
             let outcome = world.call(call["tool"].as_str().unwrap(), &call["args"].to_string()).await;
-            let text = outcome.text.replace(&*work.to_string_lossy(), "{D}").replace(&*work.parent().unwrap().to_string_lossy(), "{D}/..");
+            let text =
+                outcome.text.replace(&*work.to_string_lossy(), "{D}").replace(&*work.parent().unwrap().to_string_lossy(), "{D}/..");
             said.push_str(&format!("== {:?}\n{text}\n", outcome.status));
         }
         world.host.shut_down(std::time::Duration::from_millis(100)).await;
@@ -137,7 +138,9 @@ fn every_tool_has_scenarios_and_a_schema_that_fits_its_arguments() {
         for name in required {
             let mut less = args.clone();
             less.remove(name);
-            let Err(said) = tool.plan(&serde_json::to_string(&less).unwrap(), &view) else { panic!("{} needs no {name}", tool.name()) };
+            let Err(said) = tool.plan(&serde_json::to_string(&less).unwrap(), &view) else {
+                panic!("{} needs no {name}", tool.name())
+            };
             assert!(said.contains(name), "{said}");
         }
     }

@@ -42,9 +42,10 @@ impl Text {
             }
         }
         if let Ok(text) = std::str::from_utf8(bytes)
-            && !looks_wide(bytes) {
-                return Some(Self { text: text.to_owned(), encoding: Encoding::Utf8, mark: false });
-            }
+            && !looks_wide(bytes)
+        {
+            return Some(Self { text: text.to_owned(), encoding: Encoding::Utf8, mark: false });
+        }
         if bytes.contains(&0) {
             let nul = |odd: usize| bytes.iter().skip(odd).step_by(2).filter(|it| **it == 0).count();
             let encoding = if nul(1) >= nul(0) { Encoding::Utf16Le } else { Encoding::Utf16Be };
@@ -117,7 +118,10 @@ fn decode(encoding: Encoding, bytes: &[u8]) -> Option<String> {
 fn looks_wide(bytes: &[u8]) -> bool {
     let zeros = |odd: usize| bytes.iter().skip(odd).step_by(2).filter(|it| **it == 0).count();
     let (even, odd) = (zeros(0), zeros(1));
-    bytes.len() >= 4 && bytes.len().is_multiple_of(2) && even.max(odd) * 10 >= bytes.len() * 3 && even.min(odd) * 10 <= even.max(odd)
+    bytes.len() >= 4
+        && bytes.len().is_multiple_of(2)
+        && even.max(odd) * 10 >= bytes.len() * 3
+        && even.min(odd) * 10 <= even.max(odd)
 }
 
 /// Why a replacement can't be made, for the model.
@@ -189,7 +193,13 @@ fn flatten(text: &str) -> (String, Vec<usize>) {
 fn line_end_at(text: &str, at: usize) -> &'static str {
     let end = |part: &str| -> Option<&'static str> {
         let it = part.find(['\n', '\r'])?;
-        Some(if part[it..].starts_with("\r\n") { "\r\n" } else if part[it..].starts_with('\r') { "\r" } else { "\n" })
+        Some(if part[it..].starts_with("\r\n") {
+            "\r\n"
+        } else if part[it..].starts_with('\r') {
+            "\r"
+        } else {
+            "\n"
+        })
     };
     let old_mac = |it: &&'static str| *it != "\r" || !text.contains('\n');
     if let Some(it) = end(&text[at..]).filter(old_mac) {
@@ -283,7 +293,9 @@ mod tests {
 
     #[test]
     fn what_would_not_round_trip_is_binary() {
-        for bytes in [&b"\x00\x01\x02\x03\xff\xfe"[..], b"\xFF\xFE\x00\xD8", b"\xFF\xFEa", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff"] {
+        for bytes in
+            [&b"\x00\x01\x02\x03\xff\xfe"[..], b"\xFF\xFE\x00\xD8", b"\xFF\xFEa", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff"]
+        {
             assert_eq!(Text::decode(bytes), Err(Binary), "{bytes:?}");
         }
     }

@@ -16,7 +16,11 @@ fn jsonl() -> sid_testkit::Test {
 fn headless_denies_what_would_ask_unless_granted() {
     let it = jsonl().rounds([touch("a"), ("run_command", json!({"command": "touch b"})), ("list_directory", json!({"path": "."}))]);
     let ran = it.run().status(0);
-    assert!(ran.result(0).contains("--allow-tool create_file") && ran.result(1).contains("--allow-tool run_command"), "{}", ran.result(0));
+    assert!(
+        ran.result(0).contains("--allow-tool create_file") && ran.result(1).contains("--allow-tool run_command"),
+        "{}",
+        ran.result(0)
+    );
     assert!(ran.result(2).contains("empty directory"));
     let it = jsonl().args(["--allow-tool", "create_file"]).rounds([touch("a"), touch("../outside")]);
     let ran = it.run().status(0);
@@ -26,7 +30,8 @@ fn headless_denies_what_would_ask_unless_granted() {
 
 #[test]
 fn deny_wins_also_for_reading_and_by_operation() {
-    let it = jsonl().args(["--allow-tool", "read_file", "--deny-tool", "read_file", "--deny-tool", "shell", "--mode", "full_access"]);
+    let it =
+        jsonl().args(["--allow-tool", "read_file", "--deny-tool", "read_file", "--deny-tool", "shell", "--mode", "full_access"]);
     let it = it.file("a", "x").rounds([("read_file", json!({"path": "a"})), ("run_command", json!({"command": "touch b"}))]);
     let ran = it.run().status(0);
     assert!(ran.result(0).contains("denied") && ran.result(1).contains("denied") && !it.path("b").exists());
@@ -39,7 +44,10 @@ fn settings_and_environment_set_defaults() {
     assert!(it.path("a").exists());
     let it = jsonl().env("SIGIT_PERMISSIONS", "maybe");
     assert!(it.run().status(1).of_type("error")[0]["message"].as_str().unwrap().contains("allow, ask or deny"));
-    let it = jsonl().args(["--mode", "workspace_write"]).rounds([touch("a"), touch("b"), ("delete_file", json!({"path": "keep"}))]).file("keep", "");
+    let it = jsonl()
+        .args(["--mode", "workspace_write"])
+        .rounds([touch("a"), touch("b"), ("delete_file", json!({"path": "keep"}))])
+        .file("keep", "");
     let home = it.beside("home/.config/sid");
     std::fs::create_dir_all(&home).unwrap();
     std::fs::write(home.join("settings.toml"), "[permissions.tools]\ndelete_file = 'deny'\n").unwrap();
@@ -48,14 +56,23 @@ fn settings_and_environment_set_defaults() {
     // A typo in a rule stops the start: nothing is widened by a mistake.
     std::fs::write(home.join("settings.toml"), "[permissions]\ndefalt = 'deny'\n").unwrap();
     let ran = it.run().status(1);
-    assert!(ran.of_type("error")[0]["message"].as_str().unwrap().contains("settings.toml:2: there is no key `permissions.defalt`; did you mean"));
+    assert!(
+        ran.of_type("error")[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("settings.toml:2: there is no key `permissions.defalt`; did you mean")
+    );
 }
 
 #[test]
 fn read_only_modes_change_nothing() {
     for mode in ["plan", "read_only"] {
         let it = jsonl().args(["--mode", mode, "--allow-tool", "create_file"]).file("f", "x");
-        let it = it.rounds([touch("a"), ("run_command", json!({"command": "cat f; echo y > f; touch b /tmp/ok && echo tmp"})), ("read_file", json!({"path": "f"}))]);
+        let it = it.rounds([
+            touch("a"),
+            ("run_command", json!({"command": "cat f; echo y > f; touch b /tmp/ok && echo tmp"})),
+            ("read_file", json!({"path": "f"})),
+        ]);
         let ran = it.run().status(0);
         assert!(ran.result(0).contains("read only") && ran.result(1).contains("Read-only file system"), "{}", ran.result(1));
         assert!(!it.path("a").exists() && !it.path("b").exists() && it.read("f") == b"x" && ran.result(2) == "x");
@@ -64,7 +81,13 @@ fn read_only_modes_change_nothing() {
 
 #[test]
 fn crossings_are_unavailable_in_auto_and_refused_in_workspace_write() {
-    let calls = || [touch("../x"), ("read_file", json!({"path": "/etc/hostname"})), ("run_command", json!({"command": "touch /outside", "sandbox_permissions": "require_escalated", "justification": "j"}))];
+    let calls = || {
+        [
+            touch("../x"),
+            ("read_file", json!({"path": "/etc/hostname"})),
+            ("run_command", json!({"command": "touch /outside", "sandbox_permissions": "require_escalated", "justification": "j"})),
+        ]
+    };
     let ran = jsonl().args(["--mode", "auto"]).rounds(calls()).run().status(0);
     for n in 0..3 {
         assert!(ran.result(n).contains("no reviewer is available"), "{n}: {}", ran.result(n));
@@ -131,7 +154,9 @@ fn sb_14_the_same_effect_by_another_tool_is_denied_too() {
 
 #[test]
 fn added_roots_are_writable_and_forgotten_by_a_resume_without_them() {
-    let it = jsonl().args(["--mode", "workspace_write"]).rounds([("run_command", json!({"command": "echo 1 > ../more/f"})), touch("../more/g")]);
+    let it = jsonl()
+        .args(["--mode", "workspace_write"])
+        .rounds([("run_command", json!({"command": "echo 1 > ../more/f"})), touch("../more/g")]);
     std::fs::create_dir(it.beside("more")).unwrap();
     let it = it.args(["--add-dir", "../more"]);
     let _ran = it.run().status(0);

@@ -39,7 +39,12 @@ fn ed_02_04_07_13_everything_else_stays() {
         (b"\xEF\xBB\xBFint x;\r\nint y;\r\n", "int x;", "int z;", b"\xEF\xBB\xBFint z;\r\nint y;\r\n"),
         (b"a\nb", "a", "A", b"A\nb"),
         (b"a\nb\n", "b", "B", b"a\nB\n"),
-        ("say “hi” — it’s\nname = e\u{301}te\u{301}\n".as_bytes(), "say ", "tell ", "tell “hi” — it’s\nname = e\u{301}te\u{301}\n".as_bytes()),
+        (
+            "say “hi” — it’s\nname = e\u{301}te\u{301}\n".as_bytes(),
+            "say ",
+            "tell ",
+            "tell “hi” — it’s\nname = e\u{301}te\u{301}\n".as_bytes(),
+        ),
         (b"caf\xE9 cr\xE8me\n", "crème", "noir", b"caf\xE9 noir\n"),
     ];
     for (before, old, new, after) in cases {
@@ -120,7 +125,13 @@ fn ed_14_a_change_by_others_is_never_overwritten() {
     let change = |it: &Test| fs::write(it.path("f"), "A\nB\nUSER\n").unwrap();
     let call = |(tool, args): (&'static str, Value)| Reply::call(tool, &args);
     let late = Reply::Late(Duration::from_millis(700), Box::new(call(edit("f", "B", "C"))));
-    let it = free().file("f", "A\nB\n").reply(call(read("f"))).reply(late).reply(call(read("f"))).reply(call(edit("f", "B", "C"))).reply(Reply::text("ok"));
+    let it = free()
+        .file("f", "A\nB\n")
+        .reply(call(read("f")))
+        .reply(late)
+        .reply(call(read("f")))
+        .reply(call(edit("f", "B", "C")))
+        .reply(Reply::text("ok"));
     let child = it.start();
     it.fake().wait_for(2);
     change(&it);
@@ -146,7 +157,10 @@ fn edits_of_one_batch_see_each_other() {
 
 #[test]
 fn ed_16_a_file_is_never_replaced_unseen() {
-    let it = free().file("TODOS.txt", "precious").file(".gitignore", "TODOS.txt").rounds([("create_file", json!({"path": "TODOS.txt", "content": "x"}))]);
+    let it = free()
+        .file("TODOS.txt", "precious")
+        .file(".gitignore", "TODOS.txt")
+        .rounds([("create_file", json!({"path": "TODOS.txt", "content": "x"}))]);
     assert!(it.run().status(0).result(0).contains("exists already"));
     assert_eq!(it.read("TODOS.txt"), b"precious");
 }
@@ -155,7 +169,11 @@ fn ed_16_a_file_is_never_replaced_unseen() {
 fn ed_17_images_and_other_binaries_are_named_not_sent() {
     let mut png = b"\x89PNG\r\n\x1a\n\x00\x00".to_vec();
     png.resize(12 << 20, 0x41);
-    let it = free().file("big.png", png).file("fake.png", "just text").rounds([read("big.png"), read("fake.png"), edit("big.png", "PNG", "x")]);
+    let it = free().file("big.png", png).file("fake.png", "just text").rounds([
+        read("big.png"),
+        read("fake.png"),
+        edit("big.png", "PNG", "x"),
+    ]);
     let ran = it.run().status(0);
     assert!(ran.result(0).contains("not text"), "{}", ran.result(0));
     assert_eq!(ran.result(1), "just text");
@@ -165,7 +183,9 @@ fn ed_17_images_and_other_binaries_are_named_not_sent() {
 
 #[test]
 fn ambiguous_and_impossible_edits_write_nothing() {
-    for (old, new, want) in [("a", "b", "is there 2 times"), ("zz", "b", "not found"), ("", "b", "old_text is empty"), ("a", "a", "are the same")] {
+    for (old, new, want) in
+        [("a", "b", "is there 2 times"), ("zz", "b", "not found"), ("", "b", "old_text is empty"), ("a", "a", "are the same")]
+    {
         let (after, said) = edited(b"a a", old, new);
         assert!(after == b"a a" && said.contains(want), "{old:?}: {said}");
     }
@@ -200,7 +220,10 @@ fn huge_and_special_files_neither_hang_nor_fill_memory() {
     let pid = child.id();
     let peak = std::thread::spawn(move || {
         let mut peak = 0;
-        while let Some(kib) = fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(|it| it.lines().find(|it| it.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse::<u64>().ok()) {
+        while let Some(kib) = fs::read_to_string(format!("/proc/{pid}/status"))
+            .ok()
+            .and_then(|it| it.lines().find(|it| it.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse::<u64>().ok())
+        {
             peak = peak.max(kib);
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -232,7 +255,11 @@ fn reading_is_bounded_and_says_how_to_go_on() {
     ]);
     let ran = it.run().status(0);
     assert!(ran.result(0).contains("continue with start_line"), "{}", ran.result(0));
-    assert!(ran.result(1).starts_with("Lines 3-4 of 2000 in ") && ran.result(1).ends_with("line 3 é\nline 4 é"), "{}", ran.result(1));
+    assert!(
+        ran.result(1).starts_with("Lines 3-4 of 2000 in ") && ran.result(1).ends_with("line 3 é\nline 4 é"),
+        "{}",
+        ran.result(1)
+    );
     assert!(ran.result(2).contains("before start_line"), "{}", ran.result(2));
     assert!(ran.result(3).contains("only 2000 lines"), "{}", ran.result(3));
     assert!(ran.result(4).contains("10000 of 20000 characters"), "{}", &ran.result(4)[ran.result(4).len() - 200..]);
@@ -270,7 +297,12 @@ fn names_that_are_not_utf_8_do_no_harm() {
     use std::os::unix::ffi::OsStrExt as _;
     let it = free().file("ok.txt", "needle");
     fs::write(it.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9\n\x1b[2J.txt")), "needle").unwrap();
-    let it = it.rounds([("list_directory", json!({"path": "."})), ("search_files", json!({"pattern": "needle"})), ("glob", json!({"pattern": "*.txt"})), ("run_command", json!({"command": "cat *"}))]);
+    let it = it.rounds([
+        ("list_directory", json!({"path": "."})),
+        ("search_files", json!({"pattern": "needle"})),
+        ("glob", json!({"pattern": "*.txt"})),
+        ("run_command", json!({"command": "cat *"})),
+    ]);
     let ran = it.run().status(0);
     assert!(ran.result(0).contains("ok.txt") && !ran.result(0).contains('\u{1b}'), "{:?}", ran.result(0));
     assert!(ran.result(1).contains("ok.txt:1: needle"));

@@ -16,7 +16,10 @@ fn text_mode_prints_the_answer_and_the_session() {
 fn jsonl_events_have_their_fields() {
     for wire in [Wire::Chat, Wire::Messages] {
         let it = sid().wire(wire).args(["hi", "--output", "jsonl", "--allow-tool", "run_command"]);
-        let it = it.reply(Reply::Calls("Let me look.".into(), vec![("run_command".into(), r#"{"command": "echo hi; echo err >&2"}"#.into())]));
+        let it = it.reply(Reply::Calls(
+            "Let me look.".into(),
+            vec![("run_command".into(), r#"{"command": "echo hi; echo err >&2"}"#.into())],
+        ));
         let it = it.reply(Reply::text("All good."));
         let ran = it.run().status(0);
         let id = it.sessions()[0].clone();
@@ -35,8 +38,14 @@ fn jsonl_events_have_their_fields() {
             [
                 with("session", json!({"resumed": false})),
                 with("assistant_delta", json!({"text": "Let me look."})),
-                with("tool_call", json!({"tool_call_id": call, "name": "run_command", "arguments": "{\"command\": \"echo hi; echo err >&2\"}"})),
-                with("tool_result", json!({"tool_call_id": call, "name": "run_command", "content": "Exit code 0:\nhi\nerr\n[cwd .]", "is_error": false})),
+                with(
+                    "tool_call",
+                    json!({"tool_call_id": call, "name": "run_command", "arguments": "{\"command\": \"echo hi; echo err >&2\"}"})
+                ),
+                with(
+                    "tool_result",
+                    json!({"tool_call_id": call, "name": "run_command", "content": "Exit code 0:\nhi\nerr\n[cwd .]", "is_error": false})
+                ),
                 with("assistant_delta", json!({"text": "\n\nAll good."})),
             ]
         );
@@ -76,7 +85,9 @@ fn reasoning_is_an_event_of_its_own() {
 #[test]
 fn quiet_prints_only_the_final_text() {
     let it = sid().args(["hi", "--quiet", "--mode", "workspace_write"]);
-    let it = it.reply(Reply::Calls("Looking.".into(), vec![("list_directory".into(), r#"{"path":"."}"#.into())])).reply(Reply::text("Final."));
+    let it = it
+        .reply(Reply::Calls("Looking.".into(), vec![("list_directory".into(), r#"{"path":"."}"#.into())]))
+        .reply(Reply::text("Final."));
     let ran = it.run().status(0);
     assert_eq!(ran.stdout, "Final.\n");
     assert!(ran.stderr.starts_with("Session: ") && ran.stderr.lines().count() == 1, "{}", ran.stderr);
@@ -241,4 +252,11 @@ fn doctor_names_what_is_missing() {
     assert!(ran.stdout.contains("ok    sandbox") && ran.stdout.contains("ok    model"), "{}", ran.stdout);
     let ran = sid().command(["doctor"]).env("OPENAI_BASE_URL", "").env("OPENAI_API_KEY", "").run().status(1);
     assert!(ran.stdout.contains("FIX   model"), "{}", ran.stdout);
+}
+
+#[test]
+fn the_reference_is_current() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference.md");
+    let made = sid().command(["reference"]).run().status(0).stdout;
+    assert!(std::fs::read_to_string(kept).unwrap_or_default() == made, "run `cargo xtask docs`");
 }

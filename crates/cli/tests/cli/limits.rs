@@ -28,7 +28,8 @@ fn at_the_round_cap_the_model_gets_one_request_without_tools() {
 
 #[test]
 fn an_empty_last_word_is_asked_for_once() {
-    let it = free().reply(Reply::call("list_directory", &json!({"path": "."}))).reply(Reply::text("")).reply(Reply::text("Here it is."));
+    let it =
+        free().reply(Reply::call("list_directory", &json!({"path": "."}))).reply(Reply::text("")).reply(Reply::text("Here it is."));
     let ran = it.run().status(0);
     assert_eq!((it.fake().requests().len(), ran.of_type("result")[0]["text"].as_str()), (3, Some("Here it is.")));
     assert!(it.fake().requests()[2].json().get("tools").is_none());

@@ -43,9 +43,21 @@ fn st_08_parallel_calls_in_every_shape() {
     let f = |name: &str, args: &str| json!({"name": name, "arguments": args});
     let (a, b) = (r#"{"path":"a.txt"}"#, r#"{"path":"b.txt"}"#);
     let shapes: Vec<(&str, Vec<Value>)> = vec![
-        ("all index 0", vec![json!([{"index": 0, "id": "1", "function": f("read_file", a)}]), json!([{"index": 0, "id": "2", "function": f("read_file", b)}])]),
-        ("no index", vec![json!([{"id": "1", "function": f("read_file", a)}]), json!([{"id": "2", "function": f("read_file", b)}])]),
-        ("both in one delta, no index", vec![json!([{"id": "1", "function": f("read_file", a)}, {"id": "2", "function": f("read_file", b)}])]),
+        (
+            "all index 0",
+            vec![
+                json!([{"index": 0, "id": "1", "function": f("read_file", a)}]),
+                json!([{"index": 0, "id": "2", "function": f("read_file", b)}]),
+            ],
+        ),
+        (
+            "no index",
+            vec![json!([{"id": "1", "function": f("read_file", a)}]), json!([{"id": "2", "function": f("read_file", b)}])],
+        ),
+        (
+            "both in one delta, no index",
+            vec![json!([{"id": "1", "function": f("read_file", a)}, {"id": "2", "function": f("read_file", b)}])],
+        ),
         (
             "interleaved, id once",
             vec![
@@ -54,7 +66,13 @@ fn st_08_parallel_calls_in_every_shape() {
                 json!([{"index": 1, "function": {"arguments": &b[9..]}}, {"index": 0, "function": {"arguments": &a[5..]}}]),
             ],
         ),
-        ("first index 1", vec![json!([{"index": 1, "id": "1", "function": f("read_file", a)}]), json!([{"index": 2, "id": "2", "function": f("read_file", b)}])]),
+        (
+            "first index 1",
+            vec![
+                json!([{"index": 1, "id": "1", "function": f("read_file", a)}]),
+                json!([{"index": 2, "id": "2", "function": f("read_file", b)}]),
+            ],
+        ),
         (
             "later deltas with empty id and name",
             vec![
@@ -73,10 +91,25 @@ fn st_08_parallel_calls_in_every_shape() {
                 json!([{"index": 1, "id": "2"}, {"index": 1, "function": f("read_file", b)}]),
             ],
         ),
-        ("no id at all", vec![json!([{"index": 0, "function": f("read_file", a)}]), json!([{"index": 1, "function": f("read_file", b)}])]),
+        (
+            "no id at all",
+            vec![json!([{"index": 0, "function": f("read_file", a)}]), json!([{"index": 1, "function": f("read_file", b)}])],
+        ),
         ("no id, no index", vec![json!([{"function": f("read_file", a)}]), json!([{"function": f("read_file", b)}])]),
-        ("the same id twice", vec![json!([{"index": 0, "id": "1", "function": f("read_file", a)}]), json!([{"index": 1, "id": "", "function": f("read_file", b)}])]),
-        ("arguments as an object", vec![json!([{"index": 0, "id": "1", "function": {"name": "read_file", "arguments": {"path": "a.txt"}}}]), json!([{"index": 1, "id": "2", "function": {"name": "read_file", "arguments": {"path": "b.txt"}}}])]),
+        (
+            "the same id twice",
+            vec![
+                json!([{"index": 0, "id": "1", "function": f("read_file", a)}]),
+                json!([{"index": 1, "id": "", "function": f("read_file", b)}]),
+            ],
+        ),
+        (
+            "arguments as an object",
+            vec![
+                json!([{"index": 0, "id": "1", "function": {"name": "read_file", "arguments": {"path": "a.txt"}}}]),
+                json!([{"index": 1, "id": "2", "function": {"name": "read_file", "arguments": {"path": "b.txt"}}}]),
+            ],
+        ),
     ];
     for (name, deltas) in shapes {
         let mut frames: Vec<Vec<u8>> = deltas.iter().map(|it| chat(&json!({ "tool_calls": it }), None)).collect();
@@ -99,7 +132,10 @@ fn st_09_cut_arguments_are_never_executed() {
         assert!(told.split('|').any(|it| ran.result(0).contains(it)), "{stop}: {}", ran.result(0));
     }
     // The stream ends in the middle of the call: nothing is run, the request is tried again.
-    let half = vec![chat(&json!({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "create_file", "arguments": "{\"path\": \"n"}}]}), None)];
+    let half = vec![chat(
+        &json!({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "create_file", "arguments": "{\"path\": \"n"}}]}),
+        None,
+    )];
     let it = free().reply(Reply::Cut(half)).reply(Reply::text("again"));
     assert_eq!(it.run().status(0).of_type("result")[0]["text"], "again");
     assert!(!it.path("n").exists());
@@ -117,7 +153,12 @@ fn st_10_reasons_that_do_not_fit() {
 #[test]
 fn st_12_arguments_that_are_not_json_become_a_result_for_the_model() {
     let raw = |args: &str| Reply::Calls(String::new(), vec![("read_file".into(), args.into())]);
-    for (args, want) in [(r#"{"path": "a" "b"}"#, "column"), ("", "missing required parameter"), ("\"{}\"", "missing required parameter"), (r#"{"path":"a.txt",}"#, "trailing comma")] {
+    for (args, want) in [
+        (r#"{"path": "a" "b"}"#, "column"),
+        ("", "missing required parameter"),
+        ("\"{}\"", "missing required parameter"),
+        (r#"{"path":"a.txt",}"#, "trailing comma"),
+    ] {
         let it = free().file("a.txt", "A").reply(raw(args)).reply(Reply::text("ok"));
         let ran = it.run().status(0);
         assert!(ran.result(0).contains(want), "{args}: {}", ran.result(0));
@@ -184,7 +225,10 @@ fn st_05_errors_inside_a_200() {
     // Nothing at all; a JSON error; a web page.
     let it = sid().args(["hi"]).reply(Reply::Raw(vec![])).reply(Reply::text("ok"));
     assert_eq!(it.run().status(0).stdout, "ok\n");
-    let it = sid().args(["hi"]).reply(Reply::Whole("application/json", r#"{"error":{"message":"busy"}}"#.into())).reply(Reply::text("ok"));
+    let it = sid()
+        .args(["hi"])
+        .reply(Reply::Whole("application/json", r#"{"error":{"message":"busy"}}"#.into()))
+        .reply(Reply::text("ok"));
     let ran = it.run().status(0);
     assert!(ran.stderr.contains("busy"), "{}", ran.stderr);
     let ran = sid().args(["hi"]).reply(Reply::Whole("text/html", "<html>portal</html>".into())).run().status(1);
@@ -195,7 +239,8 @@ fn st_05_errors_inside_a_200() {
 fn an_answer_that_was_not_streamed_is_taken() {
     let chat = json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": "whole"}, "finish_reason": "stop"}]});
     assert_eq!(sid().args(["hi"]).reply(Reply::Whole("application/json", chat.to_string())).run().status(0).stdout, "whole\n");
-    let message = json!({"type": "message", "content": [{"type": "text", "text": "whole"}], "stop_reason": "end_turn", "usage": {}});
+    let message =
+        json!({"type": "message", "content": [{"type": "text", "text": "whole"}], "stop_reason": "end_turn", "usage": {}});
     let it = sid().wire(Wire::Messages).args(["hi"]).reply(Reply::Whole("application/json", message.to_string()));
     assert_eq!(it.run().status(0).stdout, "whole\n");
 }
@@ -235,7 +280,8 @@ fn cx_04_every_request_extends_the_one_before() {
         let id = it.sessions()[0].clone();
         let it = it.command(["run", "more", "--resume", &id, "--mode", "workspace_write"]);
         let _ran = it.run().status(0);
-        let plain: Vec<String> = it.fake().requests().iter().map(|it| it.body.replace(r#","cache_control":{"type":"ephemeral"}"#, "")).collect();
+        let plain: Vec<String> =
+            it.fake().requests().iter().map(|it| it.body.replace(r#","cache_control":{"type":"ephemeral"}"#, "")).collect();
         for pair in plain.windows(2) {
             let shared = pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
             let tail = pair[0].rfind("],\"stream\"").unwrap();
@@ -278,7 +324,10 @@ fn profiles_and_replays() {
     let it = sid().args(["hi", "--model", "mine/other"]).env("OPENAI_BASE_URL", "").env("OPENAI_API_KEY", "");
     let config = it.beside("home/.config/sid");
     std::fs::create_dir_all(&config).unwrap();
-    let text = format!("active = 'mine'\n[[provider]]\nname = 'mine'\nbase_url = '{}/v1'\napi_key = 'k-from-file'\nmodel = 'm'\n", it.fake().url());
+    let text = format!(
+        "active = 'mine'\n[[provider]]\nname = 'mine'\nbase_url = '{}/v1'\napi_key = 'k-from-file'\nmodel = 'm'\n",
+        it.fake().url()
+    );
     std::fs::write(config.join("providers.toml"), text).unwrap();
     let it = it.reply(Reply::text("ok"));
     let _ran = it.run().status(0);
@@ -289,7 +338,9 @@ fn profiles_and_replays() {
 
     let it = sid().args(["hi", "--model", "replay:gone.jsonl"]);
     assert!(it.run().status(1).stderr.contains("gone.jsonl: can't read the recording"));
-    let it = sid().args(["hi", "--model", "replay:r.jsonl"]).file("r.jsonl", "{\"assistant\":{\"at\":0,\"parts\":[{\"text\":\"recorded\"}]}}\n");
+    let it = sid()
+        .args(["hi", "--model", "replay:r.jsonl"])
+        .file("r.jsonl", "{\"assistant\":{\"at\":0,\"parts\":[{\"text\":\"recorded\"}]}}\n");
     assert_eq!(it.run().status(0).stdout, "recorded\n");
     let it = it.file("r.jsonl", "{\"assistant\":1}\n");
     assert!(it.run().status(1).stderr.contains("r.jsonl:1: not a line of a recording"));

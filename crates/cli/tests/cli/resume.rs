@@ -23,7 +23,10 @@ fn a_resume_goes_on_where_it_was() {
         it.fake().reply([Reply::text("second")]);
         let it = again(it, &id[..20]);
         let ran = it.run().status(0);
-        assert_eq!((ran.of_type("session")[0]["resumed"].as_bool(), ran.of_type("session")[0]["session_id"].as_str()), (Some(true), Some(&*id)));
+        assert_eq!(
+            (ran.of_type("session")[0]["resumed"].as_bool(), ran.of_type("session")[0]["session_id"].as_str()),
+            (Some(true), Some(&*id))
+        );
         let body = &it.fake().requests()[2].body;
         assert!(body.contains("first-result") && body.contains("continue") && body.contains("done"), "{body}");
     }
@@ -43,7 +46,11 @@ fn ss_01_a_killed_call_is_reported_and_never_run_again() {
         it.fake().reply([Reply::text("on")]);
         let it = again(it, &id);
         let ran = it.run().status(0);
-        assert_eq!((it.read("ran"), it.read("second")), (b"x\n".to_vec(), b"y\n".to_vec()), "the first is not repeated, the second is run now");
+        assert_eq!(
+            (it.read("ran"), it.read("second")),
+            (b"x\n".to_vec(), b"y\n".to_vec()),
+            "the first is not repeated, the second is run now"
+        );
         let body = &it.fake().requests()[1].body;
         assert!(body.contains("it may have run"), "{body}");
         assert_eq!(ran.of_type("result")[0]["text"], "on");
@@ -54,7 +61,11 @@ fn ss_01_a_killed_call_is_reported_and_never_run_again() {
 
 #[test]
 fn a_failed_turn_is_saved_and_continued() {
-    let it = free().reply(Reply::call("create_file", &json!({"path": "a", "content": ""}))).reply(Reply::Status(401, vec![], String::new()));
+    let it = free().reply(Reply::call("create_file", &json!({"path": "a", "content": ""}))).reply(Reply::Status(
+        401,
+        vec![],
+        String::new(),
+    ));
     let _ran = it.run().status(1);
     let id = it.sessions()[0].clone();
     it.fake().reply([Reply::text("mended")]);
@@ -108,7 +119,8 @@ fn ss_02_killed_after_every_record_of_twenty_rounds_it_ends_the_same() {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("events.jsonl"), lines[..n].join("\n") + "\n").unwrap();
         let model = format!("replay:{}", it.beside("replay.jsonl").display());
-        let it = it.command(["run", "go on", "--resume", "cut", "--output", "jsonl", "--mode", "workspace_write", "--model", &model]);
+        let it =
+            it.command(["run", "go on", "--resume", "cut", "--output", "jsonl", "--mode", "workspace_write", "--model", &model]);
         let answers = lines[..n].iter().filter(|it| it.starts_with("{\"assistant\"")).count();
         let finished = answers == 21;
         let ran = it.run().status(i32::from(finished));
@@ -120,7 +132,8 @@ fn ss_02_killed_after_every_record_of_twenty_rounds_it_ends_the_same() {
         assert_eq!(count(&journal, "assistant"), count(&full, "assistant"), "cut {n}");
         assert_eq!(count(&journal, "finished"), count(&full, "finished"), "cut {n}: every call has one outcome");
         let interrupted = journal.iter().filter(|it| it["finished"]["outcome"]["status"] == "interrupted").count();
-        let started_last = lines[..n].iter().filter(|it| it.starts_with("{\"started\"")).count() - lines[..n].iter().filter(|it| it.starts_with("{\"finished\"")).count();
+        let started_last = lines[..n].iter().filter(|it| it.starts_with("{\"started\"")).count()
+            - lines[..n].iter().filter(|it| it.starts_with("{\"finished\"")).count();
         assert_eq!(interrupted, started_last, "cut {n}");
     }
 }
@@ -129,12 +142,14 @@ fn ss_02_killed_after_every_record_of_twenty_rounds_it_ends_the_same() {
 #[test]
 fn killed_for_real_at_every_record_nothing_is_lost_or_done_twice() {
     let rounds: Vec<Value> = (0..6).map(|n| json!({"command": format!("echo {n} >> log")})).collect();
-    let answers = |it: Test| rounds.iter().fold(it, |it, args| it.reply(Reply::call("run_command", args))).reply(Reply::text("the end"));
+    let answers =
+        |it: Test| rounds.iter().fold(it, |it, args| it.reply(Reply::call("run_command", args))).reply(Reply::text("the end"));
     let records = 2 + 3 * rounds.len() + 2;
     for n in 1..records {
         let it = answers(free());
         let child = it.start();
-        let lines = || it.sessions().first().map_or(0, |id| fs::read_to_string(it.journal_path(id)).unwrap_or_default().lines().count());
+        let lines =
+            || it.sessions().first().map_or(0, |id| fs::read_to_string(it.journal_path(id)).unwrap_or_default().lines().count());
         eventually("the record", || lines() >= n);
         signal(&child, "KILL");
         let _ran = it.finish(child);
@@ -193,8 +208,29 @@ fn a_full_disk_ends_the_turn_and_leaves_the_journal_whole() {
     let it = free().env("SID_SESSIONS", "/mnt/sessions");
     let keep = it.beside("state/copy").display().to_string();
     let script = format!("\"$@\"; code=$?; cp -r /mnt/sessions {keep}; exit $code");
-    let it = it.through(["bwrap", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--size", "65536", "--tmpfs", "/mnt", "--", "sh", "-c", &script, "sh"].map(str::to_owned));
-    let it = (0..10).fold(it, |it, _| it.reply(Reply::call("run_command", &json!({"command": "head -c 20000 /dev/zero | tr '\\0' x"}))));
+    let it = it.through(
+        [
+            "bwrap",
+            "--bind",
+            "/",
+            "/",
+            "--dev-bind",
+            "/dev",
+            "/dev",
+            "--size",
+            "65536",
+            "--tmpfs",
+            "/mnt",
+            "--",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+        ]
+        .map(str::to_owned),
+    );
+    let it =
+        (0..10).fold(it, |it, _| it.reply(Reply::call("run_command", &json!({"command": "head -c 20000 /dev/zero | tr '\\0' x"}))));
     let ran = it.run().status(1);
     let message = ran.of_type("error")[0]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("journal can't be written") && message.contains("No space left"), "{message}");
@@ -206,7 +242,9 @@ fn a_full_disk_ends_the_turn_and_leaves_the_journal_whole() {
 #[test]
 fn journals_do_not_grow_with_the_square_of_the_session() {
     let rounds = |n: u32| {
-        let it = (0..n).fold(free().args(["--max-tool-rounds", "500"]), |it, _| it.reply(Reply::call("run_command", &json!({"command": "seq 100"}))));
+        let it = (0..n).fold(free().args(["--max-tool-rounds", "500"]), |it, _| {
+            it.reply(Reply::call("run_command", &json!({"command": "seq 100"})))
+        });
         let it = it.reply(Reply::text("x"));
         let _ran = it.run().status(0);
         let dir = it.journal_path(&it.sessions()[0]);

@@ -39,7 +39,9 @@ fn attempts_that_must_fail() {
         format!("ls /proc/{}/root", std::process::id()),
     ];
     for line in attempts {
-        let it = sid().args(["go", "--output", "jsonl", "--mode", "workspace_write", "--cwd", it.path("").to_str().unwrap()]).rounds([command(&line)]);
+        let it = sid()
+            .args(["go", "--output", "jsonl", "--mode", "workspace_write", "--cwd", it.path("").to_str().unwrap()])
+            .rounds([command(&line)]);
         let ran = it.run().status(0);
         assert!(ran.result(0).contains("failed"), "{line}: {}", ran.result(0));
     }
@@ -49,7 +51,10 @@ fn attempts_that_must_fail() {
 
 #[test]
 fn capabilities_are_gone_and_processes_are_our_own() {
-    let ran = free().rounds([command("grep -c 0000000000000000 /proc/self/status; ls /proc | grep -c '^[0-9]'; cat /proc/net/route | wc -l")]).run().status(0);
+    let ran = free()
+        .rounds([command("grep -c 0000000000000000 /proc/self/status; ls /proc | grep -c '^[0-9]'; cat /proc/net/route | wc -l")])
+        .run()
+        .status(0);
     let lines: Vec<u32> = ran.result(0).lines().filter_map(|it| it.parse().ok()).collect();
     assert!(lines[0] >= 5 && lines[1] < 12 && lines[2] <= 1, "{}", ran.result(0));
 }
@@ -68,8 +73,14 @@ fn host_sockets_are_unreachable_and_own_ones_work() {
     let outside = it.beside("state/service.sock");
     let _listener = UnixListener::bind(&outside).unwrap();
     let _inside = UnixListener::bind(it.path("in.sock")).unwrap();
-    let connect = |path: &str| format!("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{path}\"); print(\"connected\")'");
-    let it = it.env("SSH_AUTH_SOCK", outside.to_str().unwrap()).rounds([command(&connect(outside.to_str().unwrap())), command(&connect("in.sock")), command("ls -A /run | wc -l")]);
+    let connect = |path: &str| {
+        format!("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{path}\"); print(\"connected\")'")
+    };
+    let it = it.env("SSH_AUTH_SOCK", outside.to_str().unwrap()).rounds([
+        command(&connect(outside.to_str().unwrap())),
+        command(&connect("in.sock")),
+        command("ls -A /run | wc -l"),
+    ]);
     let ran = it.run().status(0);
     assert!(!ran.result(0).contains("connected"), "{}", ran.result(0));
     assert!(ran.result(1).contains("connected"), "{}", ran.result(1));
@@ -98,7 +109,11 @@ fn git_works_in_a_clone_a_worktree_and_a_submodule() {
         (it, ran.result(0) + &ran.result(1))
     };
     let it = free().file("main/f", "1");
-    for line in ["cd main && git init -q && git add -A && git -c user.name=t -c user.email=t@t commit -qm one", "cd main && git worktree add -q ../wt", "git init -q super && cd super && git -c protocol.file.allow=always submodule --quiet add ../main sub && git -c user.name=t -c user.email=t@t commit -qm s"] {
+    for line in [
+        "cd main && git init -q && git add -A && git -c user.name=t -c user.email=t@t commit -qm one",
+        "cd main && git worktree add -q ../wt",
+        "git init -q super && cd super && git -c protocol.file.allow=always submodule --quiet add ../main sub && git -c user.name=t -c user.email=t@t commit -qm s",
+    ] {
         let done = it.shell_in_work("sh", &["-c", line]);
         assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
     }
@@ -114,7 +129,10 @@ fn git_works_in_a_clone_a_worktree_and_a_submodule() {
 
 #[test]
 fn a_hostile_git_pointer_grants_nothing() {
-    let it = free().file("../victim/.git/worktrees/w/gitdir", "/elsewhere/.git\n").file("../victim/.git/worktrees/w/commondir", "../..\n").file("../victim/.git/config", "[core]\n");
+    let it = free()
+        .file("../victim/.git/worktrees/w/gitdir", "/elsewhere/.git\n")
+        .file("../victim/.git/worktrees/w/commondir", "../..\n")
+        .file("../victim/.git/config", "[core]\n");
     let pointer = format!("gitdir: {}\n", it.beside("victim/.git/worktrees/w").display());
     let victim = it.beside("victim/.git").display().to_string();
     let it = it.file(".git", pointer).rounds([command(&format!("touch {victim}/x {victim}/worktrees/w/y"))]);
@@ -154,9 +172,14 @@ fn sb_05_links_in_the_workspace() {
     std::os::unix::fs::symlink(it.beside("repos/backend"), it.path("backend")).unwrap();
     std::os::unix::fs::symlink(it.beside("cache/x"), it.path("bazel-out")).unwrap();
     let it = it.args(["go", "--output", "jsonl", "--mode", "workspace_write", "--add-dir", "backend"]);
-    let it = it.rounds([command("echo y > backend/f && cat backend/f"), command("echo hi"), command("echo x > bazel-out/secrets.tf")]);
+    let it =
+        it.rounds([command("echo y > backend/f && cat backend/f"), command("echo hi"), command("echo x > bazel-out/secrets.tf")]);
     let ran = it.run().status(0);
-    assert!(ran.result(0).contains('y') && ran.result(1).contains("hi") && ran.result(2).contains("Read-only"), "{}", ran.result(2));
+    assert!(
+        ran.result(0).contains('y') && ran.result(1).contains("hi") && ran.result(2).contains("Read-only"),
+        "{}",
+        ran.result(2)
+    );
 }
 
 #[test]
@@ -170,7 +193,8 @@ fn a_protected_name_that_is_a_link_stops_commands_with_the_reason() {
 #[test]
 fn protected_files_are_read_only_to_commands() {
     let it = free().file(".sid/mcp.toml", "").file("sid.toml", "").file(".claude/x", "");
-    let it = it.rounds([command("echo x > .sid/mcp.toml"), command("rm sid.toml"), command("mv .claude c"), command("touch .sid/new")]);
+    let it =
+        it.rounds([command("echo x > .sid/mcp.toml"), command("rm sid.toml"), command("mv .claude c"), command("touch .sid/new")]);
     let ran = it.run().status(0);
     for n in 0..4 {
         assert!(ran.result(n).contains("failed"), "{n}: {}", ran.result(n));
@@ -205,7 +229,9 @@ fn an_ordinary_user_gets_the_same_wall() {
         return; // Then every other test here is that of an ordinary user.
     }
     let it = free().rounds([command("id -u; touch inside; touch /etc/x || echo walled; grep CapEff /proc/self/status")]);
-    let everyone = |path: std::path::PathBuf| assert!(std::process::Command::new("chmod").args(["-R", "a+rwX"]).arg(path).status().unwrap().success());
+    let everyone = |path: std::path::PathBuf| {
+        assert!(std::process::Command::new("chmod").args(["-R", "a+rwX"]).arg(path).status().unwrap().success())
+    };
     everyone(it.beside(""));
     let program = it.beside("sid");
     fs::copy(env!("CARGO_BIN_EXE_sid"), &program).unwrap();
@@ -213,7 +239,10 @@ fn an_ordinary_user_gets_the_same_wall() {
     let it = it.through(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     let ran = it.run().status(0);
     let said = ran.result(0);
-    assert!(said.contains("65534") && said.contains("walled") && said.contains("0000000000000000") && it.path("inside").exists(), "{said}");
+    assert!(
+        said.contains("65534") && said.contains("walled") && said.contains("0000000000000000") && it.path("inside").exists(),
+        "{said}"
+    );
 }
 
 #[test]

@@ -35,7 +35,10 @@ fn se_05_a_search_with_context_holds_little_memory() {
     let pid = child.id();
     let peak = std::thread::spawn(move || {
         let mut peak = 0_u64;
-        while let Some(kib) = std::fs::read_to_string(format!("/proc/{pid}/status")).ok().and_then(|it| it.lines().find(|it| it.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse().ok()) {
+        while let Some(kib) = std::fs::read_to_string(format!("/proc/{pid}/status"))
+            .ok()
+            .and_then(|it| it.lines().find(|it| it.starts_with("VmHWM"))?.split_whitespace().nth(1)?.parse().ok())
+        {
             peak = peak.max(kib);
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
@@ -63,7 +66,12 @@ fn results_are_in_path_order_and_bounded() {
     ]);
     let ran = it.run().status(0);
     let d = it.path("d").display().to_string();
-    assert_eq!(ran.result(0), format!("{d}/00.txt:1: hit\n{d}/00.txt:3: hit\n{d}/01.txt:1: hit\n{d}/01.txt:3: hit\n{d}/02.txt:1: hit\n{d}/02.txt:3: hit\n[showing 6 of 60 matches]"));
+    assert_eq!(
+        ran.result(0),
+        format!(
+            "{d}/00.txt:1: hit\n{d}/00.txt:3: hit\n{d}/01.txt:1: hit\n{d}/01.txt:3: hit\n{d}/02.txt:1: hit\n{d}/02.txt:3: hit\n[showing 6 of 60 matches]"
+        )
+    );
     assert_eq!(ran.result(1).lines().count(), 20);
     assert!(ran.result(2).contains("not a valid regular expression"), "{}", ran.result(2));
     assert!(ran.result(3).contains("does not exist") && ran.result(5).contains("pattern is not valid"));
@@ -73,7 +81,12 @@ fn results_are_in_path_order_and_bounded() {
 
 #[test]
 fn the_ignore_file_of_sid_hides_from_every_route() {
-    let it = free().file(".sidignore", "secret.txt\nvault/\n").file("secret.txt", "needle").file("vault/x", "needle").file("open.txt", "needle").git();
+    let it = free()
+        .file(".sidignore", "secret.txt\nvault/\n")
+        .file("secret.txt", "needle")
+        .file("vault/x", "needle")
+        .file("open.txt", "needle")
+        .git();
     std::os::unix::fs::symlink("secret.txt", it.path("alias")).unwrap();
     let it = it.rounds([
         ("read_file", json!({"path": "secret.txt"})),

@@ -18,10 +18,14 @@ fn sc_01_no_child_sees_a_key_in_any_mode() {
 
 #[test]
 fn sc_01_key_files_and_sessions_are_out_of_reach() {
-    let it = sid().args(["go", "--output", "jsonl", "--mode", "workspace_write"]).env("OPENAI_API_KEY", "").env("OPENAI_BASE_URL", "");
+    let it =
+        sid().args(["go", "--output", "jsonl", "--mode", "workspace_write"]).env("OPENAI_API_KEY", "").env("OPENAI_BASE_URL", "");
     let config = it.beside("home/.config/sid");
     std::fs::create_dir_all(&config).unwrap();
-    let text = format!("active = 'p'\n[[provider]]\nname = 'p'\nbase_url = '{}/v1'\napi_key = 'key-in-a-file'\nmodel = 'm'\n", it.fake().url());
+    let text = format!(
+        "active = 'p'\n[[provider]]\nname = 'p'\nbase_url = '{}/v1'\napi_key = 'key-in-a-file'\nmodel = 'm'\n",
+        it.fake().url()
+    );
     std::fs::write(config.join("providers.toml"), text).unwrap();
     let (toml, sessions) = (config.join("providers.toml").display().to_string(), it.beside("state/sessions").display().to_string());
     let it = it.rounds([
@@ -40,7 +44,10 @@ fn sc_01_key_files_and_sessions_are_out_of_reach() {
 
 #[test]
 fn a_key_that_a_tool_meets_is_replaced_everywhere() {
-    let it = sid().args(["go", "--output", "jsonl", "--mode", "workspace_write"]).file("leak.txt", "key=sk-test-key-1234\n").rounds([("read_file", json!({"path": "leak.txt"}))]);
+    let it = sid()
+        .args(["go", "--output", "jsonl", "--mode", "workspace_write"])
+        .file("leak.txt", "key=sk-test-key-1234\n")
+        .rounds([("read_file", json!({"path": "leak.txt"}))]);
     let ran = it.run().status(0);
     assert_eq!(ran.result(0), "key=[redacted]\n");
     assert!(!std::fs::read_to_string(it.journal_path(&it.sessions()[0])).unwrap().contains("sk-test-key-1234"));

@@ -38,7 +38,10 @@ fn command(line: &str) -> (&'static str, serde_json::Value) {
 
 #[test]
 fn exit_codes_and_silence() {
-    let ran = free().rounds([command("true"), command("echo a; exit 3"), command("kill -9 $$"), command("printf 'no newline'")]).run().status(0);
+    let ran = free()
+        .rounds([command("true"), command("echo a; exit 3"), command("kill -9 $$"), command("printf 'no newline'")])
+        .run()
+        .status(0);
     assert_eq!(ran.result(0), "Command succeeded (exit code 0) with no output.\n[cwd .]");
     assert_eq!(ran.result(1), "Command failed (exit code 3):\na\n[cwd .]");
     assert!(ran.result(2).contains("137"), "{}", ran.result(2));
@@ -68,7 +71,8 @@ fn a_command_gets_its_signal_before_it_is_killed() {
 fn sh_03_signals_end_the_turn_and_every_child() {
     for (name, code, mode) in [("INT", 130, "workspace_write"), ("TERM", 143, "workspace_write"), ("TERM", 143, "full_access")] {
         let tag = format!("sleep 40{code}.{}", mode.len());
-        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).reply(Reply::call("run_command", &json!({ "command": tag })));
+        let it =
+            sid().args(["go", "--output", "jsonl", "--mode", mode]).reply(Reply::call("run_command", &json!({ "command": tag })));
         let child = it.start();
         eventually("the command runs", || alive(&tag));
         signal(&child, name);
@@ -104,7 +108,12 @@ fn sh_03_killing_sid_kills_the_children_too() {
 fn sh_04_standard_input_is_at_its_end() {
     let background = |line: &str| ("run_command", json!({"command": line, "run_in_background": true}));
     let begun = Instant::now();
-    let it = free().rounds([command("read -r x; echo \"got=$x\""), command("cat"), background("cat; echo over"), ("command_output", json!({"task_id": 1}))]);
+    let it = free().rounds([
+        command("read -r x; echo \"got=$x\""),
+        command("cat"),
+        background("cat; echo over"),
+        ("command_output", json!({"task_id": 1})),
+    ]);
     let ran = it.run().status(0);
     assert!(begun.elapsed() < Duration::from_secs(8));
     assert_eq!(ran.result(0), "Exit code 0:\ngot=\n[cwd .]");
@@ -116,7 +125,9 @@ fn sh_06_there_is_no_terminal_to_grab() {
     // sid has a real terminal here; its commands must not.
     let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
     for mode in ["workspace_write", "full_access"] {
-        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("head -1 </dev/tty; echo still here; cat /dev/stdin")]);
+        let it = sid()
+            .args(["go", "--output", "jsonl", "--mode", mode])
+            .rounds([command("head -1 </dev/tty; echo still here; cat /dev/stdin")]);
         let it = it.through(["python3", "-c", pty]).stdin("");
         let mut child = it.start();
         let held = child.stdin.take();
@@ -130,13 +141,18 @@ fn sh_06_there_is_no_terminal_to_grab() {
 #[test]
 fn sh_07_floods_are_bounded_and_killed() {
     let flood = |seconds: u32| ("run_command", json!({"command": "yes flood", "timeout_seconds": seconds}));
-    let it = free().rounds([flood(2), ("run_command", json!({"command": "yes background", "run_in_background": true})), ("command_output", json!({"task_id": 1, "wait_seconds": 1}))]);
+    let it = free().rounds([
+        flood(2),
+        ("run_command", json!({"command": "yes background", "run_in_background": true})),
+        ("command_output", json!({"task_id": 1, "wait_seconds": 1})),
+    ]);
     let child = it.start();
     let pid = child.id();
     let peak = std::thread::spawn(move || {
         let mut peak = 0;
         while let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) {
-            let line = status.lines().find(|it| it.starts_with("VmHWM")).and_then(|it| it.split_whitespace().nth(1)?.parse::<u64>().ok());
+            let line =
+                status.lines().find(|it| it.starts_with("VmHWM")).and_then(|it| it.split_whitespace().nth(1)?.parse::<u64>().ok());
             let Some(kib) = line else { break };
             peak = peak.max(kib);
             std::thread::sleep(Duration::from_millis(50));
@@ -184,7 +200,9 @@ fn sh_11_background_jobs_never_hold_up_the_end() {
 #[test]
 fn nothing_left_behind_outlives_the_session() {
     for mode in ["workspace_write", "full_access"] {
-        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]).rounds([command("(sleep 344.5 &) ; nohup sleep 345.5 >/dev/null 2>&1 & echo ok")]);
+        let it = sid()
+            .args(["go", "--output", "jsonl", "--mode", mode])
+            .rounds([command("(sleep 344.5 &) ; nohup sleep 345.5 >/dev/null 2>&1 & echo ok")]);
         let begun = Instant::now();
         let ran = it.run().status(0);
         assert!(ran.result(0).contains("ok") && begun.elapsed() < Duration::from_secs(5), "{}", ran.result(0));

@@ -15,9 +15,7 @@ fn record(line: &str) -> Record {
         "broken" => Record::Assistant(Assistant { partial: true, ..answer(vec![Part::Text(rest.into())]) }),
         "refuse" => Record::Assistant(Assistant { stop: Stop::Refusal, ..answer(vec![]) }),
         "call" => Record::Assistant(answer(
-            rest.split(' ')
-                .map(|id| Part::Call(Call { id: CallId(id.into()), tool: "t".into(), args: "{}".into() }))
-                .collect(),
+            rest.split(' ').map(|id| Part::Call(Call { id: CallId(id.into()), tool: "t".into(), args: "{}".into() })).collect(),
         )),
         "start" => Record::Started(Started { at: 0, call: CallId(rest.into()), label: String::new(), bounds: String::new() }),
         "done" => Record::Finished(Finished { at: 0, call: CallId(rest.into()), outcome: Outcome::ok("r"), note: None }),

@@ -34,7 +34,8 @@ fn ss_02_a_journal_torn_at_any_byte_keeps_all_complete_records() {
         fs::write(&path, &whole[..cut]).unwrap();
         let _none = fs::remove_file(store.root().join("s/events.torn"));
         let (mut journal, loaded) = store.open("s").unwrap();
-        let complete = whole[..cut].split_inclusive(|it| *it == b'\n').filter(|it| serde_json::from_slice::<Record>(it).is_ok()).count();
+        let complete =
+            whole[..cut].split_inclusive(|it| *it == b'\n').filter(|it| serde_json::from_slice::<Record>(it).is_ok()).count();
         assert_eq!(loaded.records, records()[..complete], "cut {cut}");
         let torn = fs::read(store.root().join("s/events.torn")).unwrap_or_default();
         assert_eq!(loaded.notices.len(), usize::from(!torn.is_empty()));

@@ -1,0 +1,64 @@
+//! `sid reference`: everything that can be looked up, from the tables that the program itself uses. `cargo xtask docs` keeps it
+//! as `docs/reference.md`.
+use std::fmt::Write as _;
+
+use clap::CommandFactory as _;
+use sid_config::{Key, Kind};
+
+use crate::{
+    args::Cli,
+    settings::{PROVIDERS, SETTINGS},
+};
+
+pub(crate) fn reference() -> String {
+    let mut out = String::from(
+        "# Reference\n\nMade by `cargo xtask docs` from the program; a test fails when it is not current.\n\n## Commands\n",
+    );
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    help(&mut out, &mut command);
+    out.push_str("\n## `settings.toml`\n\n");
+    keys(&mut out, SETTINGS);
+    out.push_str("\n## `providers.toml`\n\n");
+    keys(&mut out, PROVIDERS);
+    out.push_str(
+        "\n## Tools of the `sigit` surface\n\nName, operation for `--allow-tool` and `--deny-tool`, and what the model is told.\n",
+    );
+    let view = sid_tools::View { cwd: "/".into() };
+    for tool in sid_tools::sigit() {
+        let operation = operation(tool.as_ref(), &view);
+        let _infallible =
+            write!(out, "\n### `{}` ({operation})\n\n{}\n\n```json\n{}\n```\n", tool.name(), tool.description(), tool.schema());
+    }
+    out
+}
+
+/// The operation behind a tool, from a plan with the least arguments.
+fn operation(tool: &dyn sid_tools::Tool, view: &sid_tools::View) -> &'static str {
+    let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[]}"#;
+    tool.plan(least, view).map_or("?", |it| it.access.operation)
+}
+
+fn help(out: &mut String, command: &mut clap::Command) {
+    let name = command.get_bin_name().unwrap_or("sid").to_owned();
+    let text = command.render_long_help().to_string();
+    let text: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let _infallible = write!(out, "\n### `{name}`\n\n```text\n{}\n```\n", text.join("\n").trim_end());
+    for it in command.get_subcommands_mut().filter(|it| !it.is_hide_set()) {
+        help(out, it);
+    }
+}
+
+fn keys(out: &mut String, keys: &[Key]) {
+    out.push_str("| key | value | what it does |\n| --- | --- | --- |\n");
+    for key in keys {
+        let value = match key.kind {
+            Kind::Text => "text".to_owned(),
+            Kind::OneOf(words) => words.join(", "),
+            Kind::Number => "number".to_owned(),
+            Kind::Switch => "true, false".to_owned(),
+            Kind::Texts => "list of texts".to_owned(),
+        };
+        let _infallible = writeln!(out, "| `{}` | {value} | {} |", key.path, key.doc);
+    }
+}
