@@ -26,8 +26,8 @@ pub(crate) fn floor(args: &[&str]) -> Done {
         stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(fail)?;
         let command = answer(&mut reader, &mut out).map_err(fail)?;
         let Some(command) = command else { return Ok(()) };
-        if command.starts_with("read ") {
-            let _text = std::fs::read_to_string(&command[5..]).map_err(fail)?;
+        if let Some(path) = command.strip_prefix("read ") {
+            let _text = std::fs::read_to_string(path).map_err(fail)?;
             continue;
         }
         let (program, rest) = wrapper.split_first().unwrap_or((&"/bin/sh", &[]));

@@ -78,6 +78,14 @@ impl Printer {
     }
 
     pub(crate) fn event(&mut self, event: Event) {
+        let more = matches!(event, Event::Delta(_) | Event::Reply);
+        self.take(event);
+        if !more {
+            self.flush();
+        }
+    }
+
+    fn take(&mut self, event: Event) {
         match event {
             Event::Session { id, resumed } => {
                 self.id = Some(id.clone());
@@ -101,6 +109,7 @@ impl Printer {
             }
             Event::Call { id, tool, args } => {
                 self.end_of_words();
+                self.flush();
                 if self.style == Style::Tour && std::mem::take(&mut self.shown_in_reply) {
                     self.write(b"\n");
                     self.flush();
@@ -121,9 +130,11 @@ impl Printer {
                 _ => {}
             },
             Event::Pause => {}
-            Event::Notice(text) => say(&format!("sid: {text}")),
+            Event::Notice(text) => {
+                self.flush();
+                say(&format!("sid: {text}"));
+            }
         }
-        self.flush();
     }
 
     /// A piece of visible text. A new answer is set off from the one before by an empty line.

@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use reqwest::{Client, Response, StatusCode, header};
 use sid_core::Assistant;
 
@@ -227,7 +227,15 @@ impl Http {
         let (mut decoder, mut deltas, mut shown, mut bytes) = (Decoder::new(self.endpoint.wire), Vec::new(), false, 0_usize);
         let mut chunks = response.bytes_stream();
         loop {
-            let fed = match chunks.next().await {
+            // What has arrived already is decoded before anybody is told to look.
+            let next = match chunks.next().now_or_never() {
+                Some(it) => it,
+                None => {
+                    tell(Progress::Pause);
+                    chunks.next().await
+                }
+            };
+            let fed = match next {
                 Some(Ok(chunk)) => {
                     bytes += chunk.len();
                     decoder.feed(&chunk, &mut deltas).map(|()| None)
@@ -238,7 +246,6 @@ impl Http {
             };
             shown |= !deltas.is_empty();
             deltas.drain(..).for_each(|it| tell(Progress::Delta(it)));
-            tell(Progress::Pause);
             match fed {
                 Ok(None) => {}
                 Ok(Some(answer)) => return Ok(answer),

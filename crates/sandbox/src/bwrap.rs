@@ -60,8 +60,8 @@ impl Facts {
         it.temp = env.get("TMPDIR").map(PathBuf::from).and_then(|it| fs::canonicalize(it).ok());
         it.temp = it.temp.filter(|it| it.is_dir() && it != Path::new("/tmp") && it != Path::new("/"));
         if rustix::process::geteuid().is_root() {
-            let writable = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"];
-            it.proc = writable.map(PathBuf::from).into_iter().filter(|it| it.exists()).collect();
+            // Bubblewrap itself covers what looks writable before capabilities are dropped; these two do not.
+            it.proc = ["/proc/sys", "/proc/sysrq-trigger"].map(PathBuf::from).into_iter().filter(|it| it.exists()).collect();
         }
         Ok(it)
     }
@@ -159,9 +159,11 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts, cwd: &Path
     for (path, kind) in &facts.masked {
         if *kind == Kind::Folder {
             it.one("--tmpfs", path);
-            it.one("--remount-ro", path);
         } else {
             it.two("--ro-bind", Path::new("/dev/null"), path);
+        }
+        if *kind == Kind::Folder && fence.roots.iter().any(|root| path.starts_with(root)) {
+            it.one("--remount-ro", path);
         }
     }
     facts.sockets.iter().for_each(|path| it.two("--ro-bind", Path::new("/dev/null"), path));

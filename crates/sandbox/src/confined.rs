@@ -115,6 +115,13 @@ impl Hider {
         Self { hidden, secret }
     }
 
+    /// What of it can matter below `root`.
+    #[must_use]
+    pub fn below(mut self, root: &Path) -> Self {
+        self.secret.retain(|it| it.starts_with(root) || root.starts_with(it));
+        self
+    }
+
     /// Whether `path` is one.
     #[must_use]
     pub fn hides(&self, path: &Path, kind: Kind) -> bool {

@@ -21,6 +21,7 @@ pub fn walk(root: &Path, ignored: Ignored, hider: Hider) -> WalkParallel {
 }
 
 fn builder(root: &Path, ignored: Ignored, hider: Hider) -> WalkBuilder {
+    let hider = hider.below(root);
     let mut it = WalkBuilder::new(root);
     let obey = ignored == Ignored::LeftOut;
     it.hidden(false).ignore(false).git_ignore(obey).git_exclude(obey).git_global(obey).parents(obey).follow_links(false);

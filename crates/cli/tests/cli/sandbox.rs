@@ -28,6 +28,7 @@ fn attempts_that_must_fail() {
         format!("unshare -Ur sh -c 'mount --bind /tmp /mnt && echo x > {outside}'"),
         "echo x > /proc/sys/kernel/core_pattern".to_owned(),
         "echo b > /proc/sysrq-trigger".to_owned(),
+        "echo 1 > /proc/irq/default_smp_affinity".to_owned(),
         "echo x > .git/hooks/pre-commit".to_owned(),
         "git config core.fsmonitor 'touch /tmp/x'".to_owned(),
         "mv .git g".to_owned(),
