@@ -48,7 +48,7 @@ const RUNS: usize = 7;
 pub(crate) fn bench() -> Done {
     let program = sid()?;
     let mut rows = Vec::new();
-    for part in [start, shells, reads, stream, resume, trees, journal] {
+    for part in [start, shells, spare, reads, stream, resume, trees, journal] {
         rows.extend(part(&program)?);
     }
     let text = report(&rows, &machine());
@@ -261,6 +261,28 @@ fn shells(program: &Path) -> Result<Vec<Row>, String> {
 #[expect(clippy::cast_precision_loss, reason = "sizes of a report")]
 fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
+}
+
+/// A model that takes its time leaves time to make the next sandbox.
+fn spare(program: &Path) -> Result<Vec<Row>, String> {
+    let world = World::new(program)?;
+    let path = world.work().join("f.txt");
+    fs::write(&path, "x").map_err(|err| err.to_string())?;
+    let slow = |call: &Value| {
+        let tool = if call.get("command").is_some() { "run_command" } else { "read_file" };
+        let late = |it| Reply::Late(Duration::from_millis(20), Box::new(it));
+        Fake::lean((0..20).map(|_| late(Reply::call(tool, call))).chain([Reply::text("done")]))
+    };
+    let nothing = several(|| {
+        let fake = slow(&json!({ "path": path }));
+        Ok(median(world.floor(&fake, 0, &[])?.rounds()))
+    })?;
+    let ours = several(|| {
+        let fake = slow(&json!({"command": "true"}));
+        Ok(median(world.sid(&fake, &["--mode", "workspace_write"])?.rounds()))
+    })?;
+    let what = "shell round in a sandbox made while the model answers (20 ms; floor: no command)";
+    Ok(vec![Row { what, budget: "≤ floor + 2 ms", ours: ms(ours), floor: ms(nothing), ratio: over(ours, nothing) }])
 }
 
 fn reads(program: &Path) -> Result<Vec<Row>, String> {

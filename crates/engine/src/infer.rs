@@ -1,5 +1,9 @@
+use std::time::Duration;
+
 use sid_core::{Assistant, Delta, Event, Part, Record};
+use sid_policy::Rules;
 use sid_provider::{Calls, Progress};
+use sid_sandbox::Host;
 
 use crate::{Cut, Engine, Failed, Interrupt, clock::now};
 
@@ -19,7 +23,17 @@ impl Engine {
             }
             tell(event(it));
         };
-        let answer = stop.or(self.model.infer(&self.talk, calls, &mut show)).await;
+        let asking = self.model.infer(&self.talk, calls, &mut show);
+        let (host, rules) = (&self.host, &self.rules);
+        let answer = stop
+            .or(async move {
+                tokio::select! {
+                    biased;
+                    answer = asking => answer,
+                    () = prepare(host, rules) => std::future::pending().await,
+                }
+            })
+            .await;
         match answer {
             Ok(Ok(answer)) => {
                 let answer = self.session.admit(Assistant { at: now(), ..answer }, self.limits.rounds);
@@ -44,6 +58,14 @@ impl Engine {
             None => Ok(()),
         }
     }
+}
+
+/// While the model answers, the sandbox of the next command is made. Never ends.
+async fn prepare(host: &Host, rules: &Rules) {
+    // The request goes first; a model that answers sooner leaves no time anyway.
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    host.prepare(&rules.fence, rules.bounds());
+    std::future::pending().await
 }
 
 fn event(it: Progress) -> Event {

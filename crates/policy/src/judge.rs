@@ -78,7 +78,9 @@ impl Rules {
         }
     }
 
-    fn bounds(&self) -> Bounds {
+    /// How far what is allowed without a crossing reaches.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
         match self.mode {
             Mode::Plan | Mode::ReadOnly => Bounds::ReadOnly,
             Mode::Manual | Mode::WorkspaceWrite | Mode::Auto => Bounds::Workspace,

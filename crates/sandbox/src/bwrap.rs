@@ -126,7 +126,7 @@ fn sockets(fence: &Fence, run: &[PathBuf], env: &Environment) -> Vec<PathBuf> {
 }
 
 /// The arguments before the command. Order matters: later mounts lie over earlier ones.
-pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts, cwd: &Path) -> Vec<OsString> {
+pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsString> {
     let mut it = Args::default();
     it.flags(&["--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp"]);
     for path in &facts.run {
@@ -170,7 +170,6 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts, cwd: &Path
     it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--proc", "/proc"]);
     facts.proc.iter().for_each(|path| it.pair("--ro-bind", path));
     it.flags(&["--cap-drop", "ALL"]);
-    it.one("--chdir", cwd);
     it.0
 }
 

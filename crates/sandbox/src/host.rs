@@ -1,10 +1,12 @@
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     fmt,
     path::{Path, PathBuf},
 };
 
-use crate::{environment::Environment, jobs::Jobs};
+use sid_policy::{Bounds, Fence};
+
+use crate::{environment::Environment, jobs::Jobs, spare::Spare};
 
 /// The machine as actions see it: the sandbox program, the environment of children, background jobs.
 #[derive(Debug)]
@@ -13,6 +15,10 @@ pub struct Host {
     pub(crate) environment: Environment,
     pub(crate) keep: PathBuf,
     pub(crate) jobs: RefCell<Jobs>,
+    /// A sandbox that waits for its command.
+    pub(crate) spare: RefCell<Option<Spare>>,
+    /// Whether a sandbox was ever needed; until then none is prepared.
+    pub(crate) sandbox_used: Cell<bool>,
 }
 
 /// A program that commands need and that isn't there.
@@ -33,7 +39,7 @@ impl Host {
     #[must_use]
     pub fn new(environment: Environment, keep: PathBuf) -> Self {
         let bwrap = find_program("bwrap", environment.get("PATH").map_or("".as_ref(), |it| it.as_os_str()));
-        Self { bwrap, environment, keep, jobs: RefCell::default() }
+        Self { bwrap, environment, keep, jobs: RefCell::default(), spare: RefCell::default(), sandbox_used: Cell::new(false) }
     }
 
     /// Tries the sandbox, and returns the version of its program.
@@ -77,6 +83,15 @@ impl Host {
         ))
     }
 
+    /// Prepares a sandbox for the next command, once commands are being run. Call it while nothing else is to be done.
+    pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
+        let useful = self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
+        if useful {
+            // One that can't be made is no fault: the command itself will say what is wrong.
+            *self.spare.borrow_mut() = Spare::new(self, fence, bounds).ok();
+        }
+    }
+
     /// Ends the commands of calls that were given up; background commands go on.
     pub async fn stop_waited(&self, grace: std::time::Duration) {
         let waited = self.jobs.borrow_mut().waited();
@@ -87,6 +102,7 @@ impl Host {
 
     /// Ends every process that still runs: asks, waits up to `grace`, then kills.
     pub async fn shut_down(&self, grace: std::time::Duration) {
+        drop(self.spare.borrow_mut().take());
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         jobs.shut_down(grace).await;
     }

@@ -14,6 +14,8 @@ mod jobs;
 mod process;
 mod resolve;
 mod signals;
+mod spare;
+mod wall;
 
 pub use capture::{Capture, Taken};
 pub use confined::{Confined, Hider};

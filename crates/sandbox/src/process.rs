@@ -2,16 +2,14 @@
 use std::{
     fs::File,
     io::Read as _,
-    os::fd::{AsRawFd as _, OwnedFd},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
-    process::{ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use rustix::{
-    io::{FdFlags, fcntl_setfd},
     pipe::{PipeFlags, pipe_with},
     process::Signal,
 };
@@ -19,10 +17,10 @@ use sid_policy::{Bounds, Permit};
 use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver, sync::watch};
 
 use crate::{
-    bwrap::{Facts, arguments},
     capture::{Capture, More, Taken},
-    host::{Host, Missing},
+    host::Host,
     signals::{children_of, kill_session, signal_group, signal_group_of},
+    wall::{InfoPipe, Wall},
 };
 
 /// How long a command may take, and how much of its output is kept.
@@ -75,20 +73,36 @@ struct Shared {
 }
 
 impl Process {
-    /// Starts `command` within the permit's bounds.
+    /// Starts `command` within the permit's bounds; in a sandbox that waits for it already, if there is a fitting one.
     pub(crate) fn start(host: &Host, permit: &Permit, command: &str, cwd: &Path, cap: usize) -> Result<Self, String> {
-        let sandboxed = permit.bounds() != Bounds::Unbounded;
-        let (mut child, info) = if sandboxed { walled(host, permit, command, cwd)? } else { (bare(command, cwd), None) };
+        if permit.bounds() == Bounds::Unbounded {
+            return Self::launch(host, bare(command, cwd), Stdio::null(), None, cap);
+        }
+        let wall = Wall::of(host, permit.fence(), permit.bounds())?;
+        if let Some(it) = host.spare.borrow_mut().take().and_then(|it| it.release(&wall, command, cwd, cap)) {
+            return Ok(it);
+        }
+        host.sandbox_used.set(true);
+        let (child, info) = wall.command(Some(cwd), &[command])?;
+        Self::launch(host, child, Stdio::null(), Some(info), cap)
+    }
+
+    /// Starts a child whose output is captured.
+    pub(crate) fn launch(
+        host: &Host,
+        mut child: Command,
+        stdin: Stdio,
+        info: Option<InfoPipe>,
+        cap: usize,
+    ) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
         let (out, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| failed(err.into()))?;
         let both = end.try_clone().map_err(failed)?;
-        child.stdin(Stdio::null()).stdout(Stdio::from(end)).stderr(Stdio::from(both));
+        child.stdin(stdin).stdout(Stdio::from(end)).stderr(Stdio::from(both));
         child.env_clear().envs(host.environment.vars());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
-        let info = info.map(|(read, write)| {
-            drop(write);
-            Mutex::new(Info { pipe: File::from(read), pid: None })
-        });
+        let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), pid: None }));
+        let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));
         let (tell, done) = watch::channel(None);
         let shared = Shared { pid: child.id().unwrap_or(0), info, output: Arc::clone(&output), over: done.clone() };
@@ -97,10 +111,15 @@ impl Process {
         tokio::spawn(async move {
             let status = child.wait().await;
             // What is in the pipe already is read; whoever inherited it can't hold the result up.
-            let _late = tokio::time::timeout(Duration::from_millis(if sandboxed { 2000 } else { 200 }), reader).await;
+            let _late = tokio::time::timeout(late, reader).await;
             tell.send_replace(Some(status.map_or(Exit::Signal(0), exit)));
         });
         Ok(Self { shared: Arc::new(shared), done })
+    }
+
+    /// From now on that much of the output is kept.
+    pub(crate) fn keep(&self, cap: usize) {
+        *self.shared.output.lock().unwrap_or_else(PoisonError::into_inner) = Capture::new(cap);
     }
 
     /// How it ended, if it did.
@@ -183,28 +202,9 @@ struct Info {
     pid: Option<u32>,
 }
 
-/// `sh -c` behind the wall, and the pipe on which Bubblewrap tells its inner pid.
-fn walled(
-    host: &Host,
-    permit: &Permit,
-    command: &str,
-    cwd: &Path,
-) -> Result<(std::process::Command, Option<(OwnedFd, OwnedFd)>), String> {
-    let bwrap = host.bwrap.as_ref().ok_or_else(|| Missing.to_string())?;
-    let facts = Facts::gather(permit.fence(), permit.bounds(), &host.environment)?;
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
-    // Inherited by this one child: nothing else is started between here and the drop after its spawn.
-    fcntl_setfd(&write, FdFlags::empty()).map_err(|err| err.to_string())?;
-    let mut it = std::process::Command::new(bwrap);
-    it.args(arguments(permit.fence(), permit.bounds(), &facts, cwd));
-    it.arg("--info-fd").arg(write.as_raw_fd().to_string());
-    it.args(["--", "/bin/sh", "-c", command]).process_group(0).current_dir("/");
-    Ok((it, Some((read, write))))
-}
-
 /// `sh -c` in a session of its own, without the terminal, dying with sid.
-fn bare(command: &str, cwd: &Path) -> std::process::Command {
-    let mut it = std::process::Command::new("/bin/sh");
+fn bare(command: &str, cwd: &Path) -> Command {
+    let mut it = Command::new("/bin/sh");
     it.args(["-c", command]).current_dir(cwd);
     // SAFETY: both are plain system calls, which are safe between fork and exec.
     unsafe {

@@ -1,0 +1,5 @@
+//! The second name of the same program.
+
+fn main() -> std::process::ExitCode {
+    sid::main()
+}

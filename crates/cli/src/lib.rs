@@ -1,0 +1,82 @@
+//! `sid`: argv, the composition root, the headless printer, subcommands. The only place that reads the environment; nothing
+//! is decided here.
+mod args;
+mod demo;
+mod doctor;
+mod export;
+mod paths;
+mod print;
+mod reference;
+mod run;
+mod sessions;
+mod settings;
+mod signals;
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+
+use args::{Cli, Command};
+
+/// Wrong arguments or directories.
+const USAGE: u8 = 2;
+/// A bare command line that does not parse.
+const NO_COMMAND: u8 = 64;
+
+/// Runs the program: parses argv, does what it says, returns the exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let given: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&given) {
+        Ok(it) => it,
+        Err(err) => return refuse(&err),
+    };
+    match cli.command {
+        Some(Command::Run(it)) => run::run(it.positional, it.prompt, &it.run),
+        Some(Command::Demo(it)) => demo::demo(&it),
+        Some(Command::Doctor) => doctor::doctor(),
+        Some(Command::Sessions(it)) => sessions::sessions(it.command),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "sid", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+        Some(Command::Reference) => {
+            let _closed = std::io::stdout().write_all(reference::reference().as_bytes());
+            ExitCode::SUCCESS
+        }
+        Some(Command::Man { dir }) => man(&dir),
+        None if !cli.prompt.is_empty() => run::run(None, cli.prompt, &cli.run),
+        None => {
+            say("sid: the terminal and editor front ends are not part of this build; give a prompt: sid run PROMPT (sid --help)");
+            ExitCode::from(NO_COMMAND)
+        }
+    }
+}
+
+/// Help and version go to stdout; everything else that clap says is a mistake in the arguments.
+fn refuse(err: &clap::Error) -> ExitCode {
+    if matches!(err.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _closed = err.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = err.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    say(&format!("sid: {}", text.trim_end()));
+    ExitCode::from(USAGE)
+}
+
+/// One sentence for the person; a closed stderr is no reason to fail.
+fn say(text: &str) {
+    let _closed = writeln!(std::io::stderr(), "{text}");
+}
+
+fn man(dir: &std::path::Path) -> ExitCode {
+    let done = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            say(&format!("sid: {}: {err}", dir.display()));
+            ExitCode::FAILURE
+        }
+    }
+}
