@@ -22,9 +22,23 @@ struct Row {
     ratio: String,
 }
 
+impl Row {
+    /// Ours beside the floor, both in milliseconds.
+    fn beside(what: &'static str, budget: &'static str, ours: f64, floor: f64, ratio: String) -> Self {
+        Self { what, budget, ours: ms(ours), floor: ms(floor), ratio }
+    }
+
+    /// A figure that has no floor.
+    fn alone(what: &'static str, budget: &'static str, ours: String) -> Self {
+        Self { what, budget, ours, floor: String::new(), ratio: String::new() }
+    }
+}
+
 /// A temporary world for one program.
 struct World {
     dir: tempfile::TempDir,
+    /// In memory, so that what the disk's syncs cost is a row of its own.
+    sessions: tempfile::TempDir,
     program: PathBuf,
 }
 
@@ -66,7 +80,8 @@ fn report(rows: &[Row], machine: &str) -> String {
     let mut out = format!(
         "# What sid costs\n\nMeasured by `cargo xtask bench` on {machine}; medians, each row's floor in the same run. The floor is a bare program that \
          sends the requests, reads the answers and runs the commands, and does nothing else. The ratios are what counts; a time alone says little \
-         on a shared machine.\n\n| what | sid | floor | ratio | budget |\n| --- | --- | --- | --- | --- |\n"
+         on a shared machine. \
+         Sessions are kept in memory here; what a disk adds is the last row.\n\n| what | sid | floor | ratio | budget |\n| --- | --- | --- | --- | --- |\n"
     );
     for it in rows {
         let _infallible = writeln!(out, "| {} | {} | {} | {} | {} |", it.what, it.ours, it.floor, it.ratio, it.budget);
@@ -78,7 +93,8 @@ impl World {
     fn new(program: &Path) -> Result<Self, String> {
         let dir = tempfile::tempdir_in("/var/tmp").map_err(|err| err.to_string())?;
         fs::create_dir(dir.path().join("work")).map_err(|err| err.to_string())?;
-        Ok(Self { dir, program: program.to_owned() })
+        let sessions = tempfile::tempdir_in("/dev/shm").map_err(|err| err.to_string())?;
+        Ok(Self { dir, sessions, program: program.to_owned() })
     }
 
     fn work(&self) -> PathBuf {
@@ -92,7 +108,7 @@ impl World {
         command
             .env("OPENAI_BASE_URL", format!("{}/v1", fake.url()))
             .env("OPENAI_API_KEY", "k")
-            .env("SID_SESSIONS", self.dir.path().join("s"));
+            .env("SID_SESSIONS", self.sessions.path());
         self.run(fake, command)
     }
 
@@ -157,6 +173,19 @@ fn several(mut one: impl FnMut() -> Result<f64, String>) -> Result<f64, String> 
     (0..RUNS).map(|_| one()).collect::<Result<Vec<_>, _>>().map(median)
 }
 
+/// Two things measured in turn, so that what else the machine does falls on both.
+fn pair(
+    mut ours: impl FnMut() -> Result<f64, String>,
+    mut floor: impl FnMut() -> Result<f64, String>,
+) -> Result<(f64, f64), String> {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        a.push(ours()?);
+        b.push(floor()?);
+    }
+    Ok((median(a), median(b)))
+}
+
 fn ms(it: f64) -> String {
     if it < 1.0 { format!("{:.0} µs", it * 1e3) } else { format!("{it:.1} ms") }
 }
@@ -178,83 +207,70 @@ fn start(program: &Path) -> Result<Vec<Row>, String> {
     let hello = || Fake::lean([Reply::text("done")]);
     let world = World::new(program)?;
     let first = |it: Ran| it.requests.first().copied().unwrap_or(f64::NAN);
-    let ours = several(|| {
-        let fake = hello();
-        Ok(first(world.sid(&fake, &[])?))
-    })?;
-    let floor = several(|| {
-        let fake = hello();
-        Ok(first(world.floor(&fake, 0, &[])?))
-    })?;
-    Ok(vec![Row {
-        what: "start → first request",
-        budget: "≤ 4× the floor or + 5 ms",
-        ours: ms(ours),
-        floor: ms(floor),
-        ratio: format!("{} ({})", times(ours, floor), over(ours, floor)),
-    }])
+    let (ours, floor) = pair(
+        || {
+            let fake = hello();
+            Ok(first(world.sid(&fake, &[])?))
+        },
+        || {
+            let fake = hello();
+            Ok(first(world.floor(&fake, 0, &[])?))
+        },
+    )?;
+    let ratio = format!("{} ({})", times(ours, floor), over(ours, floor));
+    Ok(vec![Row::beside("start → first request", "≤ 4× the floor or + 5 ms", ours, floor, ratio)])
 }
 
 const ROUNDS: usize = 40;
 
-fn round(world: &World, call: &Value, mut run: impl FnMut(&World, &Fake) -> Result<Ran, String>) -> Result<(f64, u64), String> {
+/// The median of a round of a script, ours and the floor's in turn; and the most memory ours held.
+fn rounds(
+    world: &World,
+    scripted: impl Fn(&World) -> Fake,
+    mode: &str,
+    floor: impl Fn(&World) -> Result<Ran, String>,
+) -> Result<(f64, f64, u64), String> {
     let mut most = 0;
-    let time = several(|| {
-        let fake = script(ROUNDS, call);
-        let ran = run(world, &fake)?;
+    let ours = || {
+        let fake = scripted(world);
+        let ran = world.sid(&fake, &["--mode", mode])?;
         most = most.max(ran.pss_kib);
         Ok(median(ran.rounds()))
-    })?;
-    Ok((time, most))
+    };
+    let (ours, floor) = pair(ours, || Ok(median(floor(world)?.rounds())))?;
+    Ok((ours, floor, most))
 }
+
+const BARE: &[&str] = &[
+    "bwrap",
+    "--new-session",
+    "--die-with-parent",
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-net",
+    "--proc",
+    "/proc",
+    "--",
+];
 
 fn shells(program: &Path) -> Result<Vec<Row>, String> {
     let call = json!({"command": "true"});
+    let fake = |_: &World| script(ROUNDS, &call);
     let world = World::new(program)?;
-    let bwrap = [
-        "bwrap",
-        "--new-session",
-        "--die-with-parent",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        "/tmp",
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-net",
-        "--proc",
-        "/proc",
-        "--",
-    ];
-    let (bare, _) = round(&world, &call, |world, fake| world.floor(fake, 0, &[]))?;
-    let (open, _) = round(&world, &call, |world, fake| world.sid(fake, &["--mode", "full_access"]))?;
-    let (walled, _) = round(&world, &call, |world, fake| world.floor(fake, 0, &bwrap))?;
-    let (ours, memory) = round(&world, &call, |world, fake| world.sid(fake, &["--mode", "workspace_write"]))?;
+    let (open, bare, _) = rounds(&world, fake, "full_access", |it| it.floor(&fake(it), 0, &[]))?;
+    let (walled, bwrap, memory) = rounds(&world, fake, "workspace_write", |it| it.floor(&fake(it), 0, BARE))?;
+    let wall = "shell round in the sandbox (floor: bare `bwrap`)";
     Ok(vec![
-        Row {
-            what: "shell round without sandbox",
-            budget: "≤ floor + 1 ms",
-            ours: ms(open),
-            floor: ms(bare),
-            ratio: over(open, bare),
-        },
-        Row {
-            what: "shell round in the sandbox (floor: bare `bwrap`)",
-            budget: "≤ floor + 1.5 ms",
-            ours: ms(ours),
-            floor: ms(walled),
-            ratio: over(ours, walled),
-        },
-        Row {
-            what: "memory of `sid run` (PSS)",
-            budget: "≤ 12 MiB",
-            ours: format!("{:.1} MiB", mib(memory)),
-            floor: String::new(),
-            ratio: String::new(),
-        },
+        Row::beside("shell round without sandbox", "≤ floor + 1 ms", open, bare, over(open, bare)),
+        Row::beside(wall, "≤ floor + 1.5 ms", walled, bwrap, over(walled, bwrap)),
+        Row::alone("memory of `sid run` (PSS)", "≤ 12 MiB", format!("{:.1} MiB", mib(memory))),
     ])
 }
 
@@ -268,21 +284,15 @@ fn spare(program: &Path) -> Result<Vec<Row>, String> {
     let world = World::new(program)?;
     let path = world.work().join("f.txt");
     fs::write(&path, "x").map_err(|err| err.to_string())?;
-    let slow = |call: &Value| {
-        let tool = if call.get("command").is_some() { "run_command" } else { "read_file" };
+    let slow = |tool: &'static str, call: Value| {
         let late = |it| Reply::Late(Duration::from_millis(20), Box::new(it));
-        Fake::lean((0..20).map(|_| late(Reply::call(tool, call))).chain([Reply::text("done")]))
+        Fake::lean((0..20).map(move |_| late(Reply::call(tool, &call))).chain([Reply::text("done")]))
     };
-    let nothing = several(|| {
-        let fake = slow(&json!({ "path": path }));
-        Ok(median(world.floor(&fake, 0, &[])?.rounds()))
-    })?;
-    let ours = several(|| {
-        let fake = slow(&json!({"command": "true"}));
-        Ok(median(world.sid(&fake, &["--mode", "workspace_write"])?.rounds()))
-    })?;
+    let command = |_: &World| slow("run_command", json!({"command": "true"}));
+    let nothing = |it: &World| it.floor(&slow("read_file", json!({ "path": path })), 0, &[]);
+    let (ours, floor, _) = rounds(&world, command, "workspace_write", nothing)?;
     let what = "shell round in a sandbox made while the model answers (20 ms; floor: no command)";
-    Ok(vec![Row { what, budget: "≤ floor + 2 ms", ours: ms(ours), floor: ms(nothing), ratio: over(ours, nothing) }])
+    Ok(vec![Row::beside(what, "≤ floor + 2 ms", ours, floor, over(ours, floor))])
 }
 
 fn reads(program: &Path) -> Result<Vec<Row>, String> {
@@ -290,54 +300,37 @@ fn reads(program: &Path) -> Result<Vec<Row>, String> {
     let path = world.work().join("f.txt");
     fs::write(&path, "line of a small file\n".repeat(20)).map_err(|err| err.to_string())?;
     let call = json!({ "path": path });
-    let (bare, _) = round(&world, &call, |world, fake| world.floor(fake, 0, &[]))?;
-    let (ours, _) = round(&world, &call, |world, fake| world.sid(fake, &["--mode", "read_only"]))?;
-    Ok(vec![Row { what: "file read round", budget: "≤ 0.5 ms", ours: ms(ours), floor: ms(bare), ratio: over(ours, bare) }])
+    let fake = |_: &World| script(ROUNDS, &call);
+    let (ours, bare, _) = rounds(&world, fake, "read_only", |it| it.floor(&fake(it), 0, &[]))?;
+    Ok(vec![Row::beside("file read round", "≤ 0.5 ms", ours, bare, over(ours, bare))])
 }
 
 fn stream(program: &Path) -> Result<Vec<Row>, String> {
     let world = World::new(program)?;
     let words = || Fake::lean([Reply::Text((0..20_000).map(|it| format!("word{it} ")).collect())]);
     let (mut cpu, mut most) = (Vec::new(), 0);
-    let ours = several(|| {
+    let ours = || {
         let fake = words();
         let ran = world.sid(&fake, &[])?;
         cpu.push(ran.cpu);
         most = most.max(ran.pss_kib);
         Ok(ran.total)
-    })?;
-    let floor = several(|| {
+    };
+    let floor = || {
         let fake = words();
         Ok(world.floor(&fake, 0, &[])?.total)
-    })?;
+    };
+    let (ours, floor) = pair(ours, floor)?;
     Ok(vec![
-        Row {
-            what: "20,000 deltas → exit, JSON lines",
-            budget: "≤ 1.2× the floor",
-            ours: ms(ours),
-            floor: ms(floor),
-            ratio: times(ours, floor),
-        },
-        Row {
-            what: "the same: processor time",
-            budget: "≤ 0.25 s",
-            ours: format!("{:.2} s", median(cpu)),
-            floor: String::new(),
-            ratio: String::new(),
-        },
-        Row {
-            what: "the same: memory (PSS)",
-            budget: "flat, ≤ 12 MiB",
-            ours: format!("{:.1} MiB", mib(most)),
-            floor: String::new(),
-            ratio: String::new(),
-        },
+        Row::beside("20,000 deltas → exit, JSON lines", "≤ 1.2× the floor", ours, floor, times(ours, floor)),
+        Row::alone("the same: processor time", "≤ 0.25 s", format!("{:.2} s", median(cpu))),
+        Row::alone("the same: memory (PSS)", "flat, ≤ 12 MiB", format!("{:.1} MiB", mib(most))),
     ])
 }
 
 /// A journal of one turn with that many rounds.
 fn old_session(world: &World, rounds: usize) -> Result<u64, String> {
-    let dir = world.dir.path().join("s/old");
+    let dir = world.sessions.path().join("old");
     fs::create_dir_all(&dir).map_err(|err| err.to_string())?;
     let mut lines = vec![
         json!({"opened": {"v": 1, "at": 1, "id": "old", "cwd": "/", "model": "m", "mode": "manual", "sid": "0"}}),
@@ -389,13 +382,8 @@ fn resume(program: &Path) -> Result<Vec<Row>, String> {
         if rounds == 10_000 {
             let (bytes, records) = (old_session(&world, rounds)?, 3 * rounds as u64);
             let over = (most.saturating_sub(7 * 1024) * 1024).saturating_sub(bytes) / records;
-            rows.push(Row {
-                what: "memory after it (PSS), beyond the records' bytes",
-                budget: "≤ 1 KiB a record",
-                ours: format!("{:.1} MiB, {over} B a record", mib(most)),
-                floor: String::new(),
-                ratio: String::new(),
-            });
+            let ours = format!("{:.1} MiB, {over} B a record", mib(most));
+            rows.push(Row::alone("memory after it (PSS), beyond the records' bytes", "≤ 1 KiB a record", ours));
             rows.push(late_rounds(&world, body)?);
         }
     }
@@ -465,21 +453,10 @@ fn trees(program: &Path) -> Result<Vec<Row>, String> {
     let (search, search_rg) =
         (ours("search_files", &json!({"pattern": "the needle", "max_results": 1000}))?, rg(&["-n", "the needle", "."])?);
     let (glob, glob_rg) = (ours("glob", &json!({"pattern": "**/*777.txt"}))?, rg(&["--files", "-g", "**/*777.txt"])?);
+    let (searching, listing) = ("search of 100,000 files (floor: `rg`)", "glob of 100,000 files (floor: `rg --files`)");
     Ok(vec![
-        Row {
-            what: "search of 100,000 files (floor: `rg`)",
-            budget: "≤ 1.2× rg",
-            ours: ms(search),
-            floor: ms(search_rg),
-            ratio: times(search, search_rg),
-        },
-        Row {
-            what: "glob of 100,000 files (floor: `rg --files`)",
-            budget: "≤ 1.2× rg",
-            ours: ms(glob),
-            floor: ms(glob_rg),
-            ratio: times(glob, glob_rg),
-        },
+        Row::beside(searching, "≤ 1.2× rg", search, search_rg, times(search, search_rg)),
+        Row::beside(listing, "≤ 1.2× rg", glob, glob_rg, times(glob, glob_rg)),
     ])
 }
 
@@ -488,7 +465,7 @@ fn journal(program: &Path) -> Result<Vec<Row>, String> {
     let fake = script(100, &json!({"command": "seq 100"}));
     world.sid(&fake, &["--mode", "workspace_write"])?;
     let sent = fake.bytes().last().copied().unwrap_or(1);
-    let session = fs::read_dir(world.dir.path().join("s")).map_err(|err| err.to_string())?.flatten().next().ok_or("no session")?;
+    let session = fs::read_dir(world.sessions.path()).map_err(|err| err.to_string())?.flatten().next().ok_or("no session")?;
     let disk: u64 = fs::read_dir(session.path())
         .map_err(|err| err.to_string())?
         .flatten()
@@ -510,12 +487,6 @@ fn journal(program: &Path) -> Result<Vec<Row>, String> {
             floor: format!("{} kB", sent / 1000),
             ratio: format!("{ratio:.2}×"),
         },
-        Row {
-            what: "one `fdatasync` on this disk; two a shell round",
-            budget: "reported",
-            ours: ms(sync),
-            floor: String::new(),
-            ratio: String::new(),
-        },
+        Row::alone("one `fdatasync` on this disk; a shell round waits for one", "reported", ms(sync)),
     ])
 }

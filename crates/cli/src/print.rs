@@ -1,6 +1,10 @@
 //! The headless printer: stdout is the answer or JSON lines, everything else is stderr.
-use std::io::{self, BufWriter, Stdout, Write};
+use std::{
+    borrow::Cow,
+    io::{self, BufWriter, Stdout, Write},
+};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use sid_core::{Delta, End, Event, Visible, one_line};
 
@@ -104,7 +108,7 @@ impl Printer {
             }
             Event::Delta(Delta::Reasoning(text)) => {
                 if self.style == Style::Jsonl {
-                    self.line("reasoning_delta", &json!({ "text": text }));
+                    self.delta("reasoning_delta", "", &text);
                 }
             }
             Event::Call { id, tool, args } => {
@@ -146,8 +150,7 @@ impl Printer {
         self.shown = true;
         self.shown_in_reply = true;
         match self.style {
-            Style::Jsonl if gap.is_empty() => self.line("assistant_delta", &json!({ "text": text })),
-            Style::Jsonl => self.line("assistant_delta", &json!({ "text": format!("{gap}{text}") })),
+            Style::Jsonl => self.delta("assistant_delta", gap, text),
             _ => self.write(&[gap.as_bytes(), text.as_bytes()].concat()),
         }
     }
@@ -198,6 +201,21 @@ impl Printer {
             say(&format!("sid: {message}"));
         }
         self.flush();
+    }
+
+    /// The line that is written most often.
+    fn delta(&mut self, kind: &str, gap: &str, text: &str) {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            r#type: &'a str,
+            session_id: Option<&'a str>,
+            text: &'a str,
+        }
+        let joined = if gap.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(format!("{gap}{text}")) };
+        let line = Line { r#type: kind, session_id: self.id.as_deref(), text: &joined };
+        let written = serde_json::to_writer(&mut self.out, &line).map_err(io::Error::from);
+        let done = written.and_then(|()| self.out.write_all(b"\n"));
+        self.check(&done);
     }
 
     fn line(&mut self, kind: &str, fields: &Value) {

@@ -55,7 +55,6 @@ impl Http {
             .user_agent(concat!("sid/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
-            .read_timeout(SILENCE)
             .tcp_nodelay(true);
         if endpoint.base_url.starts_with("http://") {
             // No certificate is needed, and reading the system's takes longer than all else of a start.
@@ -169,7 +168,8 @@ impl Http {
         if endpoint.wire == Wire::Messages {
             request = request.header("anthropic-version", "2023-06-01");
         }
-        request.send().await.map_err(|err| self.unreachable(&err))
+        let sent = tokio::time::timeout(SILENCE, request.send()).await.map_err(|_| self.silent())?;
+        sent.map_err(|err| self.unreachable(&err))
     }
 
     fn unreachable(&self, err: &reqwest::Error) -> Failure {
@@ -178,6 +178,10 @@ impl Http {
             return Failure::fatal(format!("'{url}' can't be requested: {}", chain(err)));
         }
         Failure::transient(format!("request to {host} failed: {}. Check the network and the base URL ({url}).", chain(err)))
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::fatal(format!("{} was silent for {} s.", self.endpoint.host(), SILENCE.as_secs()))
     }
 
     /// The failure of a status that is no success: who said it, what they said, what to do.
@@ -232,7 +236,8 @@ impl Http {
                 Some(it) => it,
                 None => {
                     tell(Progress::Pause);
-                    chunks.next().await
+                    let next = tokio::time::timeout(SILENCE, chunks.next()).await;
+                    next.map_err(|_| self.silent())?
                 }
             };
             let fed = match next {

@@ -169,6 +169,26 @@ fn arguments_that_are_not_utf_8() {
 }
 
 #[test]
+fn a_workspace_whose_path_is_not_utf_8() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let it = sid();
+    let odd = it.path("").join(std::ffi::OsString::from_vec(b"caf\xe9\n dir".to_vec()));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::write(odd.join("f"), "x").unwrap();
+    let args = ["run", "go", "--output", "jsonl", "--mode", "workspace_write", "--cwd"].map(std::ffi::OsString::from);
+    let it = it.command(args.into_iter().chain([odd.clone().into_os_string()]));
+    let late = |it| Reply::Late(std::time::Duration::from_millis(100), Box::new(it));
+    let it = it.reply(late(Reply::call("run_command", &json!({"command": "cat f; echo 1 > made"}))));
+    let it = it.reply(late(Reply::call("run_command", &json!({"command": "cat made"}))));
+    let it = it.reply(Reply::call("edit_file", &json!({"path": "f", "old_text": "x", "new_text": "y"}))).reply(Reply::text("ok"));
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains('x') && ran.result(1).contains('1'), "{}", ran.result(1));
+    assert_eq!(std::fs::read(odd.join("f")).unwrap(), b"y");
+    let it = it.command(["sessions"]);
+    assert_eq!(it.run().status(0).stdout.lines().count(), 1);
+}
+
+#[test]
 fn a_bare_command_line_is_64() {
     let ran = sid().command::<&str>([]).run().status(64);
     assert!(ran.stderr.contains("sid run PROMPT"), "{}", ran.stderr);

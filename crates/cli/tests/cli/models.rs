@@ -203,6 +203,15 @@ fn hl_01_failures_name_host_status_and_remedy() {
 }
 
 #[test]
+fn hl_01_tries_are_used_up_and_counted() {
+    let it =
+        (0..5).fold(sid().args(["hi"]), |it, _| it.reply(Reply::Status(500, vec![], r#"{"error":{"message":"boom"}}"#.into())));
+    let ran = it.run().status(1);
+    assert_eq!(it.fake().requests().len(), 5);
+    assert!(ran.stderr.contains("500 Internal Server Error: boom") && ran.stderr.contains("after 5 tries"), "{}", ran.stderr);
+}
+
+#[test]
 fn an_unreachable_host_is_named() {
     let it = sid().args(["hi", "--model", "m"]).env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
     let ran = it.run().status(1);

@@ -244,3 +244,65 @@ fn output_that_is_not_utf_8_and_escape_sequences() {
     let ran = it.run().status(0);
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stdout.contains('\u{1b}'), "{:?}", ran.stderr);
 }
+
+#[test]
+fn sh_08_a_job_that_reads_all_it_can_find_does_not_feed_itself() {
+    let loud = || ("run_command", json!({"command": "while true; do echo loud; sleep 0.02; done", "run_in_background": true}));
+    let reader = "while true; do for f in \"$HOME\"/.local/state/sid/sessions/*/* /tmp/* ./*; do tail -5 \"$f\"; done; sleep 0.05; done 2>&1";
+    let it = free().rounds([
+        loud(),
+        loud(),
+        ("run_command", json!({"command": reader, "run_in_background": true})),
+        command("sleep 1"),
+        ("command_output", json!({"task_id": 3, "wait_seconds": 0})),
+    ]);
+    let ran = it.run().status(0);
+    assert!(ran.result(4).len() < 60_000 && !ran.result(4).contains("loud"), "{}", ran.result(4));
+    let session = it.journal_path(&it.sessions()[0]);
+    let kept: u64 = std::fs::read_dir(session.parent().unwrap()).unwrap().flatten().map(|it| it.metadata().unwrap().len()).sum();
+    assert!(kept < 100_000, "{kept}");
+}
+
+/// A model slow enough that the sandbox of the next command is made while it answers.
+fn slowly(it: sid_testkit::Test, calls: &[&str]) -> sid_testkit::Test {
+    let late = |it| Reply::Late(Duration::from_millis(150), Box::new(it));
+    let it = calls.iter().fold(it, |it, line| it.reply(late(Reply::call("run_command", &json!({ "command": line })))));
+    it.reply(late(Reply::text("done")))
+}
+
+#[test]
+fn a_sandbox_made_ahead_runs_commands_like_any_other() {
+    let work = "cat /proc/1/cmdline | tr '\\0' ' ' | grep -c 'read -r n'";
+    let lines = "echo one\n\necho \"two\n  three\"\nexit 7";
+    let quotes = r#"printf '%s|' "$0" '$HOME' \\ "a  b"; cat; pwd; echo $(ls -l /proc/self/fd | grep -c pipe)"#;
+    let it = slowly(free(), &[work, work, lines, quotes, "(echo (", "kill -9 $$"]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains("0\n"), "the first is made on the spot: {}", ran.result(0));
+    assert!(ran.result(1).contains("Exit code 0:\n1\n"), "the second was made ahead: {}", ran.result(1));
+    assert_eq!(ran.result(2), "Command failed (exit code 7):\none\ntwo\n  three\n[cwd .]");
+    let here = it.path("").display().to_string();
+    assert_eq!(ran.result(3), format!("Exit code 0:\n/bin/sh|$HOME|\\|a  b|{}\n2\n[cwd .]", here.trim_end_matches('/')));
+    assert!(ran.result(4).contains("Syntax error") && ran.result(5).contains("137"), "{} {}", ran.result(4), ran.result(5));
+    // The one made for a command that never came is gone too.
+    eventually("no sandbox is left", || !sandboxes().contains(here.trim_end_matches('/')));
+}
+
+/// The command lines of all sandboxes.
+fn sandboxes() -> String {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+    all.filter(|it| it.starts_with(b"/usr/bin/bwrap")).map(|it| String::from_utf8_lossy(&it).into_owned()).collect()
+}
+
+#[test]
+fn a_sandbox_made_ahead_is_thrown_away_when_the_workspace_changed() {
+    let it = slowly(free(), &["true", "true", "echo x > sid.toml", "echo x > .git/hooks/h"]);
+    let child = it.start();
+    it.fake().wait_for(3);
+    // While the third answer is on its way, and a sandbox is waiting for its command.
+    std::thread::sleep(Duration::from_millis(60));
+    std::fs::write(it.path("sid.toml"), "mine").unwrap();
+    it.shell_in_work("git", &["init", "-q"]);
+    let ran = it.finish(child).status(0);
+    assert!(ran.result(2).contains("failed") && ran.result(3).contains("failed"), "{} {}", ran.result(2), ran.result(3));
+    assert_eq!(it.read("sid.toml"), b"mine");
+}
