@@ -12,7 +12,7 @@ mod sessions;
 mod settings;
 mod signals;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
@@ -20,8 +20,8 @@ use args::{Cli, Command};
 
 /// Wrong arguments or directories.
 const USAGE: u8 = 2;
-/// A bare command line that does not parse.
-const NO_COMMAND: u8 = 64;
+/// A command line that does not parse, headless runs apart.
+const NOT_PARSED: u8 = 64;
 
 /// Runs the program: parses argv, does what it says, returns the exit code.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
     let given: Vec<_> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&given) {
         Ok(it) => it,
-        Err(err) => return refuse(&err),
+        Err(err) => return refuse(&err, &given),
     };
     match cli.command {
         Some(Command::Run(it)) => run::run(it.positional, it.prompt, &it.run),
@@ -48,13 +48,13 @@ pub fn main() -> ExitCode {
         None if !cli.prompt.is_empty() => run::run(None, cli.prompt, &cli.run),
         None => {
             say("sid: the terminal and editor front ends are not part of this build; give a prompt: sid run PROMPT (sid --help)");
-            ExitCode::from(NO_COMMAND)
+            ExitCode::from(NOT_PARSED)
         }
     }
 }
 
 /// Help and version go to stdout; everything else that clap says is a mistake in the arguments.
-fn refuse(err: &clap::Error) -> ExitCode {
+fn refuse(err: &clap::Error, given: &[OsString]) -> ExitCode {
     if matches!(err.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let _closed = err.print();
         return ExitCode::SUCCESS;
@@ -62,12 +62,13 @@ fn refuse(err: &clap::Error) -> ExitCode {
     let text = err.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     say(&format!("sid: {}", text.trim_end()));
-    ExitCode::from(USAGE)
+    let headless = given.get(1).is_some_and(|it| it == "run") || given.iter().any(|it| it == "-p" || it == "--prompt");
+    ExitCode::from(if headless { USAGE } else { NOT_PARSED })
 }
 
 /// One sentence for the person; a closed stderr is no reason to fail.
 fn say(text: &str) {
-    let _closed = writeln!(std::io::stderr(), "{text}");
+    let _closed = writeln!(std::io::stderr(), "{}", sid_core::inert(text));
 }
 
 fn man(dir: &std::path::Path) -> ExitCode {

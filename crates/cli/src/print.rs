@@ -1,12 +1,12 @@
 //! The headless printer: stdout is the answer or JSON lines, everything else is stderr.
 use std::{
     borrow::Cow,
-    io::{self, BufWriter, Stdout, Write},
+    io::{self, BufWriter, IsTerminal as _, Stdout, Write},
 };
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use sid_core::{Delta, End, Event, Visible, one_line};
+use sid_core::{Delta, End, Event, Visible, inert, one_line};
 
 use crate::{args::Output, say, signals::Stopper};
 
@@ -47,6 +47,8 @@ pub(crate) struct Printer {
     closed: bool,
     id: Option<String>,
     visible: Visible,
+    /// Stdout is a terminal, which control characters would drive.
+    terminal: bool,
     /// Something visible was printed, and by which answer.
     shown: bool,
     shown_in_reply: bool,
@@ -61,6 +63,7 @@ impl Printer {
             closed: false,
             id: None,
             visible: Visible::default(),
+            terminal: io::stdout().is_terminal(),
             shown: false,
             shown_in_reply: false,
         }
@@ -151,7 +154,10 @@ impl Printer {
         self.shown_in_reply = true;
         match self.style {
             Style::Jsonl => self.delta("assistant_delta", gap, text),
-            _ => self.write(&[gap.as_bytes(), text.as_bytes()].concat()),
+            _ => {
+                let text = if self.terminal { inert(text) } else { Cow::Borrowed(text) };
+                self.write(&[gap.as_bytes(), text.as_bytes()].concat());
+            }
         }
     }
 
@@ -181,6 +187,7 @@ impl Printer {
             Style::Text | Style::Tour if self.shown => self.write(b"\n"),
             Style::Text | Style::Tour => {}
             Style::Quiet if end.text.is_empty() => {}
+            Style::Quiet if self.terminal => self.write(format!("{}\n", inert(&end.text)).as_bytes()),
             Style::Quiet => self.write(format!("{}\n", end.text).as_bytes()),
         }
         self.flush();

@@ -122,26 +122,11 @@ fn rounds(flag: Option<&str>) -> Result<u32, String> {
 fn directories(args: &RunArgs) -> Result<(PathBuf, Vec<PathBuf>), String> {
     let here = std::env::current_dir().map_err(|err| format!("the current directory can't be used: {err}"))?;
     let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |it| here.join(it));
-    let check = |flag: &str, given: &Path, path: &Path| match std::fs::metadata(path) {
-        Ok(it) if it.is_dir() => Ok(()),
-        Ok(_) => Err(format!("{flag}: {} is not a directory", given.display())),
-        Err(err) => Err(format!("{flag}: {}: {}", given.display(), sid_of(&err))),
-    };
-    if let Some(given) = &args.cwd {
-        check("--cwd", given, &cwd)?;
-    }
-    for given in &args.add_dir {
-        check("--add-dir", given, &here.join(given))?;
-    }
-    Ok((cwd, args.add_dir.iter().map(|it| here.join(it)).collect()))
-}
-
-fn sid_of(err: &std::io::Error) -> String {
-    match err.kind() {
-        std::io::ErrorKind::NotFound => "no such directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => err.to_string(),
-    }
+    let check = |flag: &str, path: &Path| sid_project::root(path).map_err(|err| format!("{flag}: {err}"));
+    check("--cwd", &cwd)?;
+    let added: Vec<PathBuf> = args.add_dir.iter().map(|it| here.join(it)).collect();
+    added.iter().try_for_each(|it| check("--add-dir", it).map(|_| ()))?;
+    Ok((cwd, added))
 }
 
 /// Runs a job and says how it went.
@@ -157,18 +142,8 @@ pub(crate) fn execute(job: Job) -> ExitCode {
     };
     let code = runtime.block_on(drive(job, &mut printer));
     // A walk that was given up may still be on its thread.
-    runtime.shut_down_soon();
+    runtime.shutdown_timeout(Duration::from_millis(50));
     code
-}
-
-trait ShutDownSoon {
-    fn shut_down_soon(self);
-}
-
-impl ShutDownSoon for tokio::runtime::Runtime {
-    fn shut_down_soon(self) {
-        self.shutdown_timeout(Duration::from_millis(50));
-    }
 }
 
 async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
@@ -216,7 +191,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     sid_sandbox::scrub();
     let (model, wire, model_id) = model(job.model.as_deref(), &env, &settings).await?;
     let root = sessions.ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
-    let mut fence = sid_project::fence(&job.cwd, &job.roots, secret(config.as_deref(), Some(&root)))?;
+    let fence = sid_project::fence(&job.cwd, &job.roots, secret(config.as_deref(), Some(&root)))?;
     let store = Store::new(root);
     let keep = |err: sid_journal::Error| match err {
         sid_journal::Error::Io(path, err) => {
@@ -230,12 +205,11 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
             (store.create(&id).map_err(keep)?, sid_journal::Loaded::default(), id)
         }
         Some(spec) => {
-            let (journal, loaded) = store.open(spec).map_err(keep)?;
+            let (journal, loaded) = store.open(spec).map_err(|err| err.to_string())?;
             let id = journal.dir().file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
             (journal, loaded, id)
         }
     };
-    fence.roots.dedup();
     let mut environment = Environment::new(std::env::vars_os(), &secrets, &settings.drop);
     settings.set.iter().for_each(|(name, value)| environment.set(name, value.clone()));
     let rules = Rules {

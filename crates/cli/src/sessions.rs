@@ -1,6 +1,6 @@
 //! `sid sessions`: list, show, search, export, delete, prune.
 use std::{
-    io::Write as _,
+    io::{IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
@@ -37,7 +37,9 @@ pub(crate) fn sessions(command: Option<SessionsCommand>) -> ExitCode {
     };
     match done {
         Ok(text) => {
-            let _closed = std::io::stdout().write_all(text.as_bytes());
+            let mut out = std::io::stdout();
+            let text = if out.is_terminal() { sid_core::inert(&text) } else { text.into() };
+            let _closed = out.write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
         Err(err) => {
@@ -65,13 +67,27 @@ fn list(store: &Store, cwd: Option<&Path>, shape: Shape) -> Result<String, sid_j
         return Ok("no sessions\n".to_owned());
     }
     let now = now();
-    Ok(rows.iter().map(|it| row(it, now)).collect())
+    let ids: Vec<&str> = rows.iter().map(|it| it.meta.id.as_str()).collect();
+    let length = prefix_length(&ids);
+    Ok(rows.iter().map(|it| row(it, length, now)).collect())
 }
 
-fn row(it: &Listed, now: u64) -> String {
+/// How much of each id tells all of them apart: at least 13 characters, which are the time of a UUIDv7.
+fn prefix_length(ids: &[&str]) -> usize {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    let shared = |it: &[&str]| it[0].bytes().zip(it[1].bytes()).take_while(|(a, b)| a == b).count();
+    sorted.windows(2).map(|it| shared(it) + 1).max().unwrap_or(0).max(13)
+}
+
+fn row(it: &Listed, length: usize, now: u64) -> String {
     let (age, size) = (age(now.saturating_sub(it.updated_at)), size(it.bytes));
-    // 13 characters of a UUIDv7 are its time; the whole id is shown, as prefixes of near sessions differ late.
-    format!("{}  {age:>5}  {size:>7}  {}  {}\n", it.meta.id, sid_core::one_line(&it.meta.cwd, 40), it.meta.title)
+    let id: String = it.meta.id.chars().take(length).collect();
+    format!(
+        "{id:length$}  {age:>5}  {size:>7}  {}  {}\n",
+        sid_core::one_line(&it.meta.cwd, 40),
+        sid_core::one_line(&it.meta.title, 80)
+    )
 }
 
 fn age(millis: u64) -> String {

@@ -13,4 +13,4 @@ pub use record::{
     User,
 };
 pub use session::{Item, Next, Session};
-pub use text::{Visible, one_line, visible};
+pub use text::{Visible, inert, one_line, visible};

@@ -1,4 +1,5 @@
 //! Words as people see them.
+use std::borrow::Cow;
 
 /// Streams the visible part of an answer: `<think>…</think>` is left out, and white space is trimmed at both ends.
 ///
@@ -76,6 +77,13 @@ pub fn visible(text: &str) -> String {
     out
 }
 
+/// `text` without the control characters that could drive a terminal; line feeds and tabs stay.
+#[must_use]
+pub fn inert(text: &str) -> Cow<'_, str> {
+    let harmless = |it: char| !it.is_control() || matches!(it, '\n' | '\t');
+    if text.chars().all(harmless) { Cow::Borrowed(text) } else { Cow::Owned(text.chars().filter(|it| harmless(*it)).collect()) }
+}
+
 /// `text` on one line: white space runs become one space, control characters are dropped, at most `max` characters.
 #[must_use]
 pub fn one_line(text: &str, max: usize) -> String {
@@ -129,6 +137,12 @@ mod tests {
             out += &it.finish();
             prop_assert_eq!(out, visible(&text));
         }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_left_out() {
+        assert_eq!(inert("a\x1b]0;x\x07b\r\n\tc\u{9b}2J"), "a]0;xb\n\tc2J");
+        assert!(matches!(inert("naïve\n"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const PROTECTED: &[&str] = &[
     "sid.toml",
 ];
 
+/// Folders that the sandbox is made of.
+const SYSTEM: &[&str] = &["/", "/dev", "/proc", "/sys", "/run"];
+
 /// Ignore files of a root, all of which count.
 const IGNORE_FILES: &[&str] = &[".sidignore", ".aiignore"];
 
@@ -31,10 +34,7 @@ const IGNORE_FILES: &[&str] = &[".sidignore", ".aiignore"];
 pub fn fence(cwd: &Path, added: &[PathBuf], secret: Vec<PathBuf>) -> Result<Fence, String> {
     let mut roots: Vec<PathBuf> = Vec::new();
     for path in std::iter::once(&cwd.to_owned()).chain(added) {
-        let root = fs::canonicalize(path).map_err(|err| format!("{}: {}", path.display(), plain(&err)))?;
-        if !root.is_dir() {
-            return Err(format!("{} is not a directory", path.display()));
-        }
+        let root = root(path)?;
         if !roots.contains(&root) {
             roots.push(root);
         }
@@ -44,6 +44,21 @@ pub fn fence(cwd: &Path, added: &[PathBuf], secret: Vec<PathBuf>) -> Result<Fenc
         hidden = with_ignore_files(hidden, root)?;
     }
     Ok(Fence { roots, protected: PROTECTED.iter().map(|it| (*it).to_owned()).collect(), secret, hidden })
+}
+
+/// The folder that a root really is.
+///
+/// # Errors
+/// It is no folder, or one that can't be a workspace.
+pub fn root(path: &Path) -> Result<PathBuf, String> {
+    let root = fs::canonicalize(path).map_err(|err| format!("{}: {}", path.display(), plain(&err)))?;
+    if !root.is_dir() {
+        return Err(format!("{} is not a directory", path.display()));
+    }
+    match SYSTEM.iter().find(|it| root == Path::new(it)) {
+        Some(it) => Err(format!("{it} can't be a workspace: making it writable would undo the sandbox; work in a folder below it")),
+        None => Ok(root),
+    }
 }
 
 fn with_ignore_files(mut hidden: Hidden, root: &Path) -> Result<Hidden, String> {
@@ -90,6 +105,7 @@ mod tests {
         std::os::unix::fs::symlink("more", root.join("alias")).unwrap();
         let it = fence(&root, &[root.join("more"), root.join("alias"), root.clone()], Vec::new()).unwrap();
         assert_eq!(it.roots, [root.clone(), root.join("more")]);
+        assert!(fence(Path::new("/"), &[], Vec::new()).unwrap_err().contains("can't be a workspace"));
         assert!(fence(&root.join("gone"), &[], Vec::new()).unwrap_err().contains("no such directory"));
     }
 

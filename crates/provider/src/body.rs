@@ -89,6 +89,13 @@ pub(crate) fn result_text(outcome: &Outcome, note: Option<&str>) -> String {
     }
 }
 
+/// A tool's name as a strict endpoint accepts it back, whatever the model made of it.
+pub(crate) fn sendable_name(name: &str) -> String {
+    let legal = |it: char| if it.is_ascii_alphanumeric() || "_-".contains(it) { it } else { '_' };
+    let name: String = name.chars().take(64).map(legal).collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
 /// Arguments as a strict endpoint accepts them back: the model's own bytes if they are a JSON object, else none.
 pub(crate) fn sendable_args(args: &str) -> &str {
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(args) {

@@ -347,7 +347,7 @@ fn push_assistant(out: &mut String, it: &Assistant) {
             out.push_str(if n == 0 { "{\"id\":" } else { ",{\"id\":" });
             push_json(out, &call.id.0);
             out.push_str(",\"type\":\"function\",\"function\":{\"name\":");
-            push_json(out, &call.tool);
+            push_json(out, &crate::body::sendable_name(&call.tool));
             out.push_str(",\"arguments\":");
             push_json(out, crate::body::sendable_args(&call.args));
             out.push_str("}}");

@@ -51,8 +51,8 @@ pub(crate) fn message_in(json: &serde_json::Value) -> Option<String> {
     let error = json.get("error").unwrap_or(json);
     let said = error.get("message").or_else(|| json.get("message")).or_else(|| json.get("detail")).unwrap_or(error);
     match said {
-        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::String(text) => Some(sid_core::one_line(text, 500)),
         serde_json::Value::Null => None,
-        other => Some(other.to_string()),
+        other => Some(sid_core::one_line(&other.to_string(), 500)),
     }
 }

@@ -22,6 +22,9 @@ const LONGEST_WAIT: u64 = 60;
 const TRIES: u32 = 5;
 /// A stream may be silent for as long as a slow model thinks.
 const SILENCE: Duration = Duration::from_secs(300);
+/// No answer is larger, and of an error no more is read.
+const LARGEST: usize = 64 << 20;
+const LARGEST_ERROR: usize = 1 << 20;
 
 /// An endpoint and the connection to it.
 #[derive(Debug)]
@@ -87,7 +90,7 @@ impl Http {
             };
             let response = request.send().await.map_err(|err| self.unreachable(&err))?;
             let status = response.status();
-            let body = response.text().await.map_err(|err| unlisted(chain(&err)))?;
+            let body = text_of(response, LARGEST_ERROR).await;
             let json: serde_json::Value = serde_json::from_str(&body).map_err(|_| unlisted(format!("it answered {status}")))?;
             let first = json.pointer("/data/0/id").and_then(serde_json::Value::as_str);
             self.endpoint.model = first.ok_or_else(|| unlisted(format!("it answered {status}")))?.to_owned();
@@ -129,7 +132,7 @@ impl Http {
     async fn once(&mut self, so_far: &Conversation, tools: Tools, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
         let mut response = self.send(so_far.body(tools, self.asks)).await?;
         if self.asks == Asks::Usage && matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
-            let (status, body) = (response.status(), response.text().await.unwrap_or_default());
+            let (status, body) = (response.status(), text_of(response, LARGEST_ERROR).await);
             if self.endpoint.wire != Wire::Chat || !body.contains("stream_options") {
                 return Err(self.refused(status, None, &body).into());
             }
@@ -138,7 +141,7 @@ impl Http {
         }
         if !response.status().is_success() {
             let (status, after) = (response.status(), retry_after(&response));
-            let body = response.text().await.unwrap_or_default();
+            let body = text_of(response, LARGEST_ERROR).await;
             return Err(self.refused(status, after, &body).into());
         }
         let kind = response.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or("").to_owned();
@@ -209,7 +212,7 @@ impl Http {
 
     async fn whole(&self, response: Response, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
         let host = self.endpoint.host();
-        let body = response.text().await.map_err(|err| Failure::transient(format!("{host} broke off: {}", chain(&err))))?;
+        let body = text_of(response, LARGEST).await;
         if body.contains("\"error\"") && !body.contains("\"choices\"") && !body.contains("\"content\"") {
             let said = words_of(&body).unwrap_or_default();
             return Err(Failure::transient(format!("{host} reported an error: {said}.")).into());
@@ -241,6 +244,7 @@ impl Http {
                 }
             };
             let fed = match next {
+                Some(Ok(_)) if bytes > LARGEST => Err(Failure::fatal(format!("the answer is larger than {} MiB", LARGEST >> 20))),
                 Some(Ok(chunk)) => {
                     bytes += chunk.len();
                     decoder.feed(&chunk, &mut deltas).map(|()| None)
@@ -263,6 +267,18 @@ impl Http {
             }
         }
     }
+}
+
+/// The body, up to a size; what breaks off is as it was.
+async fn text_of(response: Response, most: usize) -> String {
+    let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
+    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(SILENCE, chunks.next()).await {
+        body.extend_from_slice(&chunk[..chunk.len().min(most - body.len())]);
+        if body.len() == most {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 fn retry_after(response: &Response) -> Option<u64> {

@@ -353,7 +353,7 @@ fn push_part(blocks: &mut String, part: &Part) {
             blocks.push_str("{\"type\":\"tool_use\",\"id\":");
             push_json(blocks, &wire_id(&call.id));
             blocks.push_str(",\"name\":");
-            push_json(blocks, &call.tool);
+            push_json(blocks, &crate::body::sendable_name(&call.tool));
             blocks.push_str(",\"input\":");
             blocks.push_str(crate::body::sendable_args(&call.args));
             blocks.push('}');

@@ -147,6 +147,8 @@ fn wrong_arguments_are_2_with_one_readable_line_and_nothing_on_stdout() {
         (&["run", "a", "--mode", "fast"], "plan, read_only, manual, workspace_write, auto, full_access"),
         (&["run", "a", "--cwd", "/nowhere/at/all"], "no such directory"),
         (&["run", "a", "--add-dir", "/etc/hosts"], "not a directory"),
+        (&["run", "a", "--cwd", "/"], "can't be a workspace"),
+        (&["-p", "a", "--nonsense"], "unexpected argument '--nonsense'"),
         (&["run", "a", "--resume", "a b"], "can't be a session id"),
         (&["run", "a", "--resume", "x", "--resume", "y"], "cannot be used multiple times"),
     ] {
@@ -192,6 +194,10 @@ fn a_workspace_whose_path_is_not_utf_8() {
 fn a_bare_command_line_is_64() {
     let ran = sid().command::<&str>([]).run().status(64);
     assert!(ran.stderr.contains("sid run PROMPT"), "{}", ran.stderr);
+    for args in [&["--nonsense"][..], &["sessions", "nonsense"], &["nonsense"]] {
+        let ran = sid().command(args.iter().copied()).run().status(64);
+        assert!(ran.stderr.starts_with("sid: ") && ran.stdout.is_empty(), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -241,6 +247,22 @@ fn a_closed_stdout_is_a_clean_end() {
     assert!(!ran.stderr.contains("panicked") && !ran.stderr.contains("Broken pipe"), "{}", ran.stderr);
     let last = it.journal().pop().unwrap();
     assert_eq!(last["ended"]["reason"], "interrupted");
+}
+
+#[test]
+fn what_a_model_says_never_drives_the_terminal() {
+    let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2Jwords\u{9b}31m";
+    let it = sid().args(["hi", "--mode", "workspace_write"]).through(["python3", "-c", pty]);
+    let it = it.reply(Reply::Calls(evil.into(), vec![(evil.into(), evil.into())])).reply(Reply::text(evil));
+    let ran = it.run().status(0);
+    assert!(ran.stdout.contains("words") && !ran.stdout.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{:?}", ran.stdout);
+    // On a pipe the answer is what the model said, byte for byte.
+    let it = sid().args(["hi"]).reply(Reply::text(evil));
+    assert_eq!(it.run().status(0).stdout, format!("{evil}\n"));
+    let message = format!("data: {{\"error\":{{\"message\":{}}}}}\n\n", serde_json::to_string(evil).unwrap());
+    let it = (0..5).fold(sid().args(["hi"]), |it, _| it.reply(Reply::Raw(vec![message.clone().into_bytes()])));
+    assert!(!it.run().status(1).stderr.contains('\u{1b}'));
 }
 
 #[test]

@@ -169,6 +169,16 @@ fn st_12_arguments_that_are_not_json_become_a_result_for_the_model() {
 }
 
 #[test]
+fn ss_01_a_call_of_an_impossible_name_does_not_poison_the_session() {
+    for wire in [Wire::Chat, Wire::Messages] {
+        let odd = |name: &str| Reply::Calls(String::new(), vec![(name.into(), "{}".into())]);
+        let it = free().wire(wire).reply(odd("functions.read file/日")).reply(odd(&"x".repeat(200))).reply(Reply::text("ok"));
+        let ran = it.run().status(0);
+        assert_eq!((ran.of_type("result")[0]["text"].as_str(), ran.of_type("tool_result").len()), (Some("ok"), 2));
+    }
+}
+
+#[test]
 fn unknown_tools_are_named_to_the_model() {
     let it = free().reply(Reply::call("teleport", &json!({}))).reply(Reply::text("ok"));
     let said = it.run().status(0).result(0);
@@ -242,6 +252,13 @@ fn st_05_errors_inside_a_200() {
     assert!(ran.stderr.contains("busy"), "{}", ran.stderr);
     let ran = sid().args(["hi"]).reply(Reply::Whole("text/html", "<html>portal</html>".into())).run().status(1);
     assert!(ran.stderr.contains("web page instead of a model's answer"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_answer_without_end_is_cut_off() {
+    let piece = vec![b'x'; 1 << 20];
+    let it = sid().args(["hi"]).reply(Reply::Raw((0..80).map(|_| piece.clone()).collect()));
+    assert!(it.run().status(1).stderr.contains("larger than 64 MiB"));
 }
 
 #[test]
