@@ -157,29 +157,36 @@ async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
     };
     printer.stops(stopper.clone());
     let prompt = job.prompt.clone();
-    let mut engine = match open(job, printer).await {
-        Ok(it) => it,
-        Err(why) => {
+    let interrupt = Interrupt::new(asked);
+    let mut engine = match interrupt.or(open(job, printer)).await {
+        Ok(Ok(it)) => it,
+        Ok(Err(why)) => {
             printer.error(&why);
             return ExitCode::FAILURE;
         }
+        Err(_) => {
+            printer.error("interrupted before the session was open");
+            return by_signal(&stopper);
+        }
     };
-    let done = engine.turn(prompt, &Interrupt::new(asked), &mut |event| printer.event(event)).await;
+    let done = engine.turn(prompt, &interrupt, &mut |event| printer.event(event)).await;
     engine.close(GRACE).await;
     match done {
         Ok(end) => {
             let interrupted = end.reason == "interrupted" && !printer.closed();
             printer.end(&end, begun.elapsed());
-            if let Some(signal) = stopper.signal().filter(|_| interrupted) {
-                return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
-            }
-            ExitCode::SUCCESS
+            if interrupted { by_signal(&stopper) } else { ExitCode::SUCCESS }
         }
         Err(failed @ (Failed::Model(_) | Failed::Journal(_))) => {
             printer.error(&failed.to_string());
             ExitCode::FAILURE
         }
     }
+}
+
+/// 128 and the signal that came.
+fn by_signal(stopper: &Stopper) -> ExitCode {
+    stopper.signal().map_or(ExitCode::SUCCESS, |it| ExitCode::from(u8::try_from(128 + it).unwrap_or(1)))
 }
 
 /// Puts an engine together. Errors are sentences for the person.
@@ -237,7 +244,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         secrets,
     };
     let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;
-    notices.into_iter().for_each(|it| printer.event(Event::Notice(it)));
+    notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
 }

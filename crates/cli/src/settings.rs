@@ -19,6 +19,11 @@ pub(crate) const SETTINGS: &[Key] = &[
     Key { path: "permissions.mode", kind: Kind::OneOf(MODES), doc: "the mode of headless runs without --mode" },
     Key { path: "permissions.default", kind: Kind::OneOf(STANCES), doc: "what happens to tools that change something" },
     Key { path: "permissions.tools.*", kind: Kind::OneOf(STANCES), doc: "the same for one tool, by its name or its operation" },
+    Key { path: "local_inference", kind: Kind::Switch, doc: "known from siGit; has no effect in this build, and says so" },
+    Key { path: "hooks.session_start", kind: Kind::Texts, doc: "known from siGit; not run by this build, which says so" },
+    Key { path: "hooks.pre_tool_use", kind: Kind::Texts, doc: "the same" },
+    Key { path: "hooks.post_tool_use", kind: Kind::Texts, doc: "the same" },
+    Key { path: "hooks.timeout_secs", kind: Kind::Number, doc: "the same" },
     Key { path: "environment.drop", kind: Kind::Texts, doc: "variables that children never see" },
     Key { path: "environment.set.*", kind: Kind::Text, doc: "variables that children see with this value" },
 ];
@@ -42,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
+    /// What a person should know of the files.
+    pub(crate) notices: Vec<String>,
 }
 
 impl Settings {
@@ -74,6 +81,9 @@ impl Settings {
         self.default = layer.text("permissions.default").and_then(stance);
         self.tools =
             layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
+        let unused = ["local_inference", "hooks.session_start", "hooks.pre_tool_use", "hooks.post_tool_use"];
+        let unused = unused.into_iter().filter(|it| layer.get(it).is_some());
+        self.notices = unused.map(|it| format!("{}: `{it}` has no effect in this build", layer.file().display())).collect();
         self.drop = layer.texts("environment.drop").to_vec();
         self.set = layer.below("environment.set").filter_map(|(name, it)| Some((name.to_owned(), text(it)?.to_owned()))).collect();
     }

@@ -77,6 +77,11 @@ pub fn stamp_of(file: &File) -> io::Result<String> {
     Ok(stamp(&bytes[..at]))
 }
 
+/// The stamp of a file that holds just these bytes.
+fn stamp_after(file: &File, bytes: &[u8]) -> io::Result<String> {
+    if bytes.len() as u64 > HASHED { stamp_of(file) } else { Ok(stamp(bytes)) }
+}
+
 fn said(path: &Path, err: impl Into<io::Error>) -> FileError {
     let err: io::Error = err.into();
     let shown = path.display();
@@ -120,11 +125,11 @@ impl Confined<'_> {
         Ok(Found { len: meta.len(), path, file })
     }
 
-    /// Reads all of the n-th path, up to `max` bytes.
+    /// Reads all of the n-th path, up to `max` bytes; with its stamp.
     ///
     /// # Errors
     /// As [`Confined::open`], or it is larger.
-    pub fn read_all(&self, n: usize, max: u64) -> Result<(PathBuf, Vec<u8>), FileError> {
+    pub fn read_all(&self, n: usize, max: u64) -> Result<(PathBuf, Vec<u8>, String), FileError> {
         let found = self.open(n)?;
         if found.len > max {
             return Err(FileError(format!(
@@ -135,7 +140,8 @@ impl Confined<'_> {
         }
         let mut bytes = Vec::with_capacity(usize::try_from(found.len).unwrap_or(0) + 1);
         (&found.file).take(max + 1).read_to_end(&mut bytes).map_err(|err| said(&found.path, err))?;
-        Ok((found.path, bytes))
+        let stamp = stamp_after(&found.file, &bytes).map_err(|err| said(&found.path, err))?;
+        Ok((found.path, bytes, stamp))
     }
 
     /// The entries of the n-th path: name, and whether each is a folder. Sorted by name.
@@ -160,11 +166,11 @@ impl Confined<'_> {
     /// Writes the n-th path, if what is there is as expected. Missing folders are made for a new file.
     ///
     /// A file with one link is replaced by a new one of the same mode, owner and attributes; one with several links, or in a
-    /// folder where nothing can be made, is written in place after its content was kept.
+    /// folder where nothing can be made, is written in place after its content was kept. Returns the path and the new stamp.
     ///
     /// # Errors
     /// Something else is there, or the disk refuses; then nothing has changed.
-    pub fn write(&self, n: usize, bytes: &[u8], expect: &Expect) -> Result<PathBuf, FileError> {
+    pub fn write(&self, n: usize, bytes: &[u8], expect: &Expect) -> Result<(PathBuf, String), FileError> {
         let (path, _) = self.path(n).map_err(FileError)?;
         let fail = |err: Errno| said(&path, err);
         let Expect::Stamp(wanted) = expect else {
@@ -175,7 +181,8 @@ impl Confined<'_> {
             let temp = Temp::create(&dir, Mode::from_raw_mode(0o666)).map_err(fail)?;
             temp.fill(bytes).map_err(|err| said(&path, err))?;
             temp.put(&name, RenameFlags::NOREPLACE).map_err(fail)?;
-            return Ok(path);
+            let stamp = stamp_after(&temp.file, bytes).map_err(|err| said(&path, err))?;
+            return Ok((path, stamp));
         };
         let (dir, name) = open_parent(&path, Parents::MustExist)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -187,11 +194,13 @@ impl Confined<'_> {
                 path.display()
             )));
         }
-        let replaced = meta.nlink() == 1 && replace(&dir, &name, &old, &meta, bytes).map_err(|err| said(&path, err))?;
-        if !replaced {
-            self.write_in_place(&dir, &name, &old, bytes).map_err(|err| said(&path, err))?;
-        }
-        Ok(path)
+        let replaced =
+            if meta.nlink() == 1 { replace(&dir, &name, &old, &meta, bytes).map_err(|err| said(&path, err))? } else { None };
+        let stamp = match replaced {
+            Some(new) => stamp_after(&new, bytes),
+            None => self.write_in_place(&dir, &name, &old, bytes).and_then(|()| stamp_after(&old, bytes)),
+        };
+        Ok((path.clone(), stamp.map_err(|err| said(&path, err))?))
     }
 
     fn write_in_place(&self, dir: &OwnedFd, name: &Path, old: &File, bytes: &[u8]) -> io::Result<()> {
@@ -308,26 +317,27 @@ impl Drop for Temp<'_> {
     }
 }
 
-/// Puts a new file with the old one's mode, owner and attributes in its place. `false`: not possible here, write in place.
-fn replace(dir: &OwnedFd, name: &Path, old: &File, meta: &std::fs::Metadata, bytes: &[u8]) -> io::Result<bool> {
+/// Puts a new file with the old one's mode, owner and attributes in its place, and returns it. `None`: not possible
+/// here, write in place.
+fn replace(dir: &OwnedFd, name: &Path, old: &File, meta: &std::fs::Metadata, bytes: &[u8]) -> io::Result<Option<File>> {
     let temp = match Temp::create(dir, Mode::from_raw_mode(0o600)) {
         Ok(it) => it,
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NAMETOOLONG) => return Ok(false),
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NAMETOOLONG) => return Ok(None),
         Err(err) => return Err(err.into()),
     };
     let made = temp.file.metadata()?;
     if (made.uid(), made.gid()) != (meta.uid(), meta.gid())
         && std::os::unix::fs::fchown(&temp.file, Some(meta.uid()), Some(meta.gid())).is_err()
     {
-        return Ok(false);
+        return Ok(None);
     }
     if !copy_attributes(old, &temp.file) {
-        return Ok(false);
+        return Ok(None);
     }
     temp.fill(bytes)?;
     rustix::fs::fchmod(&temp.file, Mode::from_raw_mode(meta.mode() & 0o7777))?;
     temp.put(name, RenameFlags::empty())?;
-    Ok(true)
+    temp.file.try_clone().map(Some)
 }
 
 /// Copies extended attributes; `false` when one would be lost.

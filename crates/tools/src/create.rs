@@ -1,6 +1,6 @@
 use serde::Deserialize;
 use sid_policy::Access;
-use sid_sandbox::{Expect, stamp};
+use sid_sandbox::Expect;
 
 use crate::{Plan, Tool, View, args, error, knowing};
 
@@ -34,9 +34,9 @@ impl Tool for CreateFile {
             action: Box::new(move |place, _| {
                 Box::pin(async move {
                     match place.write(0, content.as_bytes(), &Expect::Absent) {
-                        Ok(at) => {
+                        Ok((at, stamp)) => {
                             let said = format!("Created file: {} ({} bytes)", at.display(), content.len());
-                            knowing(said, &at, stamp(content.as_bytes()))
+                            knowing(said, &at, stamp)
                         }
                         Err(err) => error(err),
                     }

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde::Deserialize;
 use sid_core::Outcome;
 use sid_policy::Access;
-use sid_sandbox::{Confined, Expect, stamp};
+use sid_sandbox::{Confined, Expect};
 
 use crate::{
     Known, Plan, Tool, View, args, error, knowing,
@@ -87,9 +87,9 @@ pub(crate) fn changed(path: &Path) -> String {
 }
 
 fn apply(place: &Confined<'_>, edits: &[Edit], seen: &Known) -> Result<Outcome, String> {
-    let (path, bytes) = place.read_all(0, LARGEST).map_err(|it| it.to_string())?;
-    let (shown, now) = (path.display(), stamp(&bytes));
-    let known = seen.get(&*path.to_string_lossy()).filter(|_| bytes.len() <= 8 << 20);
+    let (path, bytes, now) = place.read_all(0, LARGEST).map_err(|it| it.to_string())?;
+    let shown = path.display();
+    let known = seen.get(&*path.to_string_lossy());
     if known.is_some_and(|it| *it != now) {
         return Err(changed(&path));
     }
@@ -108,18 +108,13 @@ fn apply(place: &Confined<'_>, edits: &[Edit], seen: &Known) -> Result<Outcome, 
         let encoding = file.unusual().unwrap_or("its encoding");
         format!("{shown} is stored as {encoding}, which has no '{lost}'. Nothing was written.")
     })?;
-    let expect = if bytes.len() as u64 > 8 << 20 {
-        place.open(0).ok().and_then(|it| sid_sandbox::stamp_of(&it.file).ok())
-    } else {
-        Some(now)
-    };
-    place.write(0, &after, &Expect::Stamp(expect.unwrap_or_default())).map_err(|it| it.to_string())?;
+    let (_, stamp) = place.write(0, &after, &Expect::Stamp(now)).map_err(|it| it.to_string())?;
     let said = match edits.len() {
         1 if count > 1 => format!("Edited file: {shown} ({count} places, {} bytes written)", after.len()),
         1 => format!("Edited file: {shown} ({} bytes written)", after.len()),
         n => format!("Applied {n} edits to {shown} ({} bytes written)", after.len()),
     };
-    Ok(knowing(said, &path, stamp(&after)))
+    Ok(knowing(said, &path, stamp))
 }
 
 fn one(text: &str, edit: &Edit) -> Result<(String, usize), String> {

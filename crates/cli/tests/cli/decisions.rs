@@ -53,6 +53,17 @@ fn settings_and_environment_set_defaults() {
     std::fs::write(home.join("settings.toml"), "[permissions.tools]\ndelete_file = 'deny'\n").unwrap();
     let ran = it.run().status(0);
     assert!(it.path("a").exists() && it.path("keep").exists() && ran.result(2).contains("settings deny"), "{}", ran.result(2));
+    // What siGit knows and this build does not do is said; a rule that would not be enforced stops the start.
+    std::fs::write(
+        home.join("settings.toml"),
+        "local_inference = false\n[hooks]\npre_tool_use = ['touch hooked']\ntimeout_secs = 3\n",
+    )
+    .unwrap();
+    it.fake().reply([Reply::text("ok")]);
+    let ran = it.run().status(0);
+    assert!(ran.stderr.matches("has no effect").count() == 2 && !it.path("hooked").exists(), "{}", ran.stderr);
+    std::fs::write(home.join("settings.toml"), "[permissions.rules]\ndeny = ['run_command(git push*)']\n").unwrap();
+    assert!(it.run().status(1).stdout.contains("there is no key `permissions.rules`"));
     // A typo in a rule stops the start: nothing is widened by a mistake.
     std::fs::write(home.join("settings.toml"), "[permissions]\ndefalt = 'deny'\n").unwrap();
     let ran = it.run().status(1);

@@ -148,6 +148,26 @@ fn ed_14_a_change_by_others_is_never_overwritten() {
 }
 
 #[test]
+fn ed_14_large_files_too() {
+    let text = "line\n".repeat(2_000_000) + "end\n";
+    let look = || ("read_file", json!({"path": "f", "start_line": 1, "end_line": 2}));
+    let shell = ("run_command", json!({"command": "echo more >> f"}));
+    let it = free().file("f", &text).rounds([
+        look(),
+        edit("f", "end", "END"),
+        edit("f", "END", "end"),
+        shell,
+        edit("f", "end", "x"),
+        look(),
+        edit("f", "end", "x"),
+    ]);
+    let ran = it.run().status(0);
+    assert!(ran.result(1).contains("Edited") && ran.result(2).contains("Edited"), "{} {}", ran.result(1), ran.result(2));
+    assert!(ran.result(4).contains("changed since") && ran.result(6).contains("Edited"), "{} {}", ran.result(4), ran.result(6));
+    assert!(it.read("f") == (text.replace("end", "x") + "more\n").as_bytes());
+}
+
+#[test]
 fn edits_of_one_batch_see_each_other() {
     let calls = [edit("f", "a", "b"), edit("f", "b", "c"), read("f")];
     let it = free().file("f", "a").reply(Reply::calls(calls)).reply(Reply::text("ok"));

@@ -298,6 +298,16 @@ fn a_wait_between_tries_can_be_interrupted() {
 }
 
 #[test]
+fn a_start_that_hangs_can_be_interrupted() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let it = sid().args(["hi"]).env("OPENAI_BASE_URL", &format!("http://{}/v1", silent.local_addr().unwrap()));
+    let child = it.start();
+    let _held = silent.accept().unwrap();
+    crate::shells::signal(&child, "TERM");
+    let _ran = it.finish(child).status(143);
+}
+
+#[test]
 fn cx_04_every_request_extends_the_one_before() {
     for wire in [Wire::Chat, Wire::Messages] {
         let call = |n: u32| Reply::call("run_command", &json!({"command": format!("echo {n}")}));
