@@ -3,7 +3,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sid_core::{Assistant, Call, CallId, Delta, Item, Opaque, Part, Stop, Usage};
 
-use crate::{Failure, ToolSpec, failure::message_in, sse::Sse};
+use crate::{Failure, ToolSpec, failure::message_in};
 
 /// The wire's name in journals.
 pub(crate) const NAME: &str = "chat";
@@ -88,15 +88,9 @@ impl Slot {
     }
 }
 
-/// Decodes one response.
+/// What of a response has come.
 #[derive(Debug, Default)]
-pub struct Decoder {
-    sse: Sse,
-    state: State,
-}
-
-#[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     text: String,
     reasoning: String,
     slots: Vec<Slot>,
@@ -106,51 +100,38 @@ struct State {
     usage: Option<Usage>,
 }
 
-impl Decoder {
-    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let state = &mut self.state;
-        self.sse.feed(bytes, &mut |data| state.event(data, out))
+impl State {
+    pub(crate) fn is_over(&self) -> bool {
+        self.finish.is_some() || self.done
     }
 
-    pub(crate) fn finish(&mut self, out: &mut Vec<Delta>) -> Result<Assistant, Failure> {
-        let state = &mut self.state;
-        self.sse.finish(&mut |data| state.event(data, out))?;
-        if self.state.finish.is_none() && !self.state.done {
-            return Err(Failure::transient("the stream ended before the answer did"));
-        }
-        Ok(self.answer())
-    }
-
-    pub(crate) fn answer(&mut self) -> Assistant {
-        let state = std::mem::take(&mut self.state);
+    pub(crate) fn answer(self) -> Assistant {
         let mut parts = Vec::new();
-        if !state.reasoning.is_empty() {
-            let json = serde_json::json!({ "reasoning_content": state.reasoning }).to_string();
+        if !self.reasoning.is_empty() {
+            let json = serde_json::json!({ "reasoning_content": self.reasoning }).to_string();
             parts.extend(RawValue::from_string(json).ok().map(|json| Part::Opaque(Opaque { wire: NAME.into(), json })));
         }
-        if !state.text.is_empty() {
-            parts.push(Part::Text(state.text));
+        if !self.text.is_empty() {
+            parts.push(Part::Text(self.text));
         }
         parts.extend(
-            state
-                .slots
+            self.slots
                 .into_iter()
                 .filter(|it| !it.name.is_empty())
                 .map(|it| Part::Call(Call { id: CallId(it.id), tool: it.name, args: it.args })),
         );
-        let stop = match state.finish.as_deref() {
+        let stop = match self.finish.as_deref() {
             Some("length" | "max_tokens") => Stop::Length,
             Some("content_filter" | "refusal") => Stop::Refusal,
-            _ if state.refused => Stop::Refusal,
+            _ if self.refused => Stop::Refusal,
             _ => Stop::End,
         };
-        Assistant { parts, stop, usage: state.usage, ..Assistant::default() }
+        Assistant { parts, stop, usage: self.usage, ..Assistant::default() }
     }
 }
 
 impl State {
-    fn event(&mut self, data: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let text = std::str::from_utf8(data).map_err(|_| Failure::fatal("the stream holds bytes that are not UTF-8"))?;
+    pub(crate) fn event(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
         match text.trim() {
             "" => return Ok(()),
             "[DONE]" => {
@@ -265,12 +246,12 @@ fn stream_error(error: &RawValue) -> Failure {
 
 /// Decodes a whole body that was not streamed.
 pub(crate) fn whole(body: &str) -> Result<(Assistant, Vec<Delta>), Failure> {
-    let (mut decoder, mut out) = (Decoder::default(), Vec::new());
-    decoder.state.event(body.as_bytes(), &mut out)?;
-    if decoder.state.finish.is_none() {
+    let (mut state, mut out) = (State::default(), Vec::new());
+    state.event(body, &mut out)?;
+    if state.finish.is_none() {
         return Err(Failure::fatal("the answer holds no choice"));
     }
-    Ok((decoder.answer(), out))
+    Ok((state.answer(), out))
 }
 
 /// Everything of a request body before the messages.

@@ -9,6 +9,8 @@ pub struct Failure {
     pub message: String,
     /// Whether the same request may succeed a moment later.
     pub transient: bool,
+    /// How often it is worth trying in all.
+    pub tries: u32,
     /// Seconds the provider asked to wait.
     pub after: Option<u64>,
     /// What had been shown before the stream broke.
@@ -18,7 +20,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that another try won't mend.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { message: message.into(), transient: false, after: None, partial: None }
+        Self { message: message.into(), transient: false, tries: 5, after: None, partial: None }
     }
 
     /// A failure that another try may mend.

@@ -20,6 +20,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(40);
 const LONGEST_WAIT: u64 = 60;
 const TRIES: u32 = 5;
+const CONNECT_TRIES: u32 = 3;
 /// A stream may be silent for as long as a slow model thinks.
 const SILENCE: Duration = Duration::from_secs(300);
 /// No answer is larger, and of an error no more is read.
@@ -115,10 +116,10 @@ impl Http {
             };
             let mut failure = broken.failure;
             let wait = failure.after.map_or(self.pause * 2_u32.pow(tries - 1), Duration::from_secs);
-            let hopeless = !failure.transient || broken.shown || tries >= TRIES;
+            let hopeless = !failure.transient || broken.shown || tries >= failure.tries;
             if hopeless || failure.after.is_some_and(|it| it > LONGEST_WAIT) || begun.elapsed() + wait > PATIENCE {
                 if tries > 1 {
-                    failure.message = format!("{} (after {tries} tries)", failure.message);
+                    failure.message = format!("{} Gave up after {tries} tries.", failure.message);
                 } else if let Some(after) = failure.after.filter(|_| failure.transient) {
                     failure.message = format!("{} It asks to wait {after} s, which is too long to sit through.", failure.message);
                 }
@@ -180,7 +181,18 @@ impl Http {
         if err.is_builder() {
             return Failure::fatal(format!("'{url}' can't be requested: {}", chain(err)));
         }
-        Failure::transient(format!("request to {host} failed: {}. Check the network and the base URL ({url}).", chain(err)))
+        let why = chain(err);
+        if why.contains("certificate") {
+            return Failure::fatal(format!(
+                "{host} can't be trusted: {why}. Check the base URL ({url}) and the system's certificates."
+            ));
+        }
+        // A wrong address does not become right by waiting long.
+        let tries = if err.is_connect() { CONNECT_TRIES } else { TRIES };
+        Failure {
+            tries,
+            ..Failure::transient(format!("request to {host} failed: {why}. Check the network and the base URL ({url})."))
+        }
     }
 
     fn silent(&self) -> Failure {
@@ -207,7 +219,7 @@ impl Http {
         let words = said.unwrap_or_default();
         let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
         let message = format!("{} answered {status}{words}{end}{advice}", endpoint.host());
-        Failure { message, transient, after, partial: None }
+        Failure { transient, after, ..Failure::fatal(message) }
     }
 
     async fn whole(&self, response: Response, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {

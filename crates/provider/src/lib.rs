@@ -22,21 +22,51 @@ use sid_core::{Assistant, Delta};
 
 /// Turns one streamed response body, in any chunking, into deltas and one answer.
 #[derive(Debug)]
-pub enum Decoder {
-    /// OpenAI Chat Completions.
-    Chat(chat::Decoder),
-    /// Anthropic Messages.
-    Messages(messages::Decoder),
+pub struct Decoder {
+    sse: sse::Sse,
+    state: State,
+}
+
+/// What of an answer has come, by wire.
+#[derive(Debug)]
+enum State {
+    Chat(chat::State),
+    Messages(messages::State),
+}
+
+impl State {
+    fn event(&mut self, data: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
+        let text = std::str::from_utf8(data).map_err(|_| Failure::fatal("the stream holds bytes that are not UTF-8"))?;
+        match self {
+            Self::Chat(it) => it.event(text, out),
+            Self::Messages(it) => it.event(text, out),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Chat(it) => it.is_over(),
+            Self::Messages(it) => it.is_over(),
+        }
+    }
+
+    fn answer(&mut self) -> Assistant {
+        match self {
+            Self::Chat(it) => std::mem::take(it).answer(),
+            Self::Messages(it) => std::mem::take(it).answer(),
+        }
+    }
 }
 
 impl Decoder {
     /// A decoder for `wire`.
     #[must_use]
     pub fn new(wire: Wire) -> Self {
-        match wire {
-            Wire::Chat => Self::Chat(chat::Decoder::default()),
-            Wire::Messages => Self::Messages(messages::Decoder::default()),
-        }
+        let state = match wire {
+            Wire::Chat => State::Chat(chat::State::default()),
+            Wire::Messages => State::Messages(messages::State::default()),
+        };
+        Self { sse: sse::Sse::default(), state }
     }
 
     /// Takes bytes as they come. What may be shown already goes to `out`.
@@ -44,10 +74,8 @@ impl Decoder {
     /// # Errors
     /// The provider reported an error inside the stream, or sent what is no event of this wire.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
-        match self {
-            Self::Chat(it) => it.feed(bytes, out),
-            Self::Messages(it) => it.feed(bytes, out),
-        }
+        let state = &mut self.state;
+        self.sse.feed(bytes, &mut |data| state.event(data, out))
     }
 
     /// The body is over.
@@ -55,18 +83,18 @@ impl Decoder {
     /// # Errors
     /// The stream ended before the answer did; nothing partial is taken for a whole answer.
     pub fn finish(&mut self, out: &mut Vec<Delta>) -> Result<Assistant, Failure> {
-        match self {
-            Self::Chat(it) => it.finish(out),
-            Self::Messages(it) => it.finish(out),
+        let state = &mut self.state;
+        self.sse.finish(&mut |data| state.event(data, out))?;
+        if self.state.is_over() {
+            Ok(self.state.answer())
+        } else {
+            Err(Failure::transient("the stream ended before the answer did"))
         }
     }
 
     /// What had arrived when the stream broke, without its calls: none of them can be trusted to be whole.
     pub fn partial(&mut self) -> Option<Assistant> {
-        let mut answer = match self {
-            Self::Chat(it) => it.answer(),
-            Self::Messages(it) => it.answer(),
-        };
+        let mut answer = self.state.answer();
         answer.partial = true;
         answer.parts.retain(|it| matches!(it, sid_core::Part::Text(_)));
         (!answer.parts.is_empty()).then_some(answer)

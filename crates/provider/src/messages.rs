@@ -3,7 +3,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use sid_core::{Assistant, Call, CallId, Delta, Item, Opaque, Part, Stop, Usage};
 
-use crate::{Failure, ToolSpec, chat::push_json, failure::message_in, sse::Sse};
+use crate::{Failure, ToolSpec, chat::push_json, failure::message_in};
 
 /// The wire's name in journals.
 pub(crate) const NAME: &str = "messages";
@@ -65,15 +65,9 @@ struct Block {
     json: String,
 }
 
-/// Decodes one response.
+/// What of a response has come.
 #[derive(Debug, Default)]
-pub struct Decoder {
-    sse: Sse,
-    state: State,
-}
-
-#[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     id: String,
     blocks: Vec<(usize, Block)>,
     stop: Option<String>,
@@ -81,39 +75,27 @@ struct State {
     usage: Option<Usage>,
 }
 
-impl Decoder {
-    pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let state = &mut self.state;
-        self.sse.feed(bytes, &mut |data| state.event(data, out))
+impl State {
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended || self.stop.is_some()
     }
 
-    pub(crate) fn finish(&mut self, out: &mut Vec<Delta>) -> Result<Assistant, Failure> {
-        let state = &mut self.state;
-        self.sse.finish(&mut |data| state.event(data, out))?;
-        if !self.state.ended && self.state.stop.is_none() {
-            return Err(Failure::transient("the stream ended before the answer did"));
-        }
-        Ok(self.answer())
-    }
-
-    pub(crate) fn answer(&mut self) -> Assistant {
-        let state = std::mem::take(&mut self.state);
-        let stop = match state.stop.as_deref() {
+    pub(crate) fn answer(self) -> Assistant {
+        let stop = match self.stop.as_deref() {
             Some("max_tokens" | "model_context_window_exceeded") => Stop::Length,
             Some("refusal") => Stop::Refusal,
             _ => Stop::End,
         };
         let mut parts = Vec::new();
-        for (_, block) in state.blocks {
+        for (_, block) in self.blocks {
             block.into_parts(&mut parts);
         }
-        Assistant { parts, stop, usage: state.usage, ..Assistant::default() }
+        Assistant { parts, stop, usage: self.usage, ..Assistant::default() }
     }
 }
 
 impl State {
-    fn event(&mut self, data: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let text = std::str::from_utf8(data).map_err(|_| Failure::fatal("the stream holds bytes that are not UTF-8"))?;
+    pub(crate) fn event(&mut self, text: &str, out: &mut Vec<Delta>) -> Result<(), Failure> {
         let Ok(event) = serde_json::from_str::<Event>(text) else { return Ok(()) };
         match event.kind.as_str() {
             "message_start" => self.start(event.message),
@@ -254,9 +236,8 @@ pub(crate) fn whole(body: &str) -> Result<(Assistant, Vec<Delta>), Failure> {
         usage: Option<WireUsage>,
     }
     let body: Body = serde_json::from_str(body).map_err(|_| Failure::fatal("the answer is not a message"))?;
-    let mut decoder = Decoder::default();
-    decoder.state.stop = body.stop_reason;
-    decoder.state.count(body.usage);
+    let mut state = State { stop: body.stop_reason, ..State::default() };
+    state.count(body.usage);
     let mut out = Vec::new();
     for (at, mut fields) in body.content.into_iter().enumerate() {
         let text = match fields.get_mut("text") {
@@ -266,9 +247,9 @@ pub(crate) fn whole(body: &str) -> Result<(Assistant, Vec<Delta>), Failure> {
         if !text.is_empty() {
             out.push(Delta::Text(text.clone()));
         }
-        decoder.state.blocks.push((at, Block { fields, text, json: String::new() }));
+        state.blocks.push((at, Block { fields, text, json: String::new() }));
     }
-    Ok((decoder.answer(), out))
+    Ok((state.answer(), out))
 }
 
 /// Everything of a request body before the messages. The end of the system prompt is a cache breakpoint.

@@ -218,7 +218,11 @@ fn hl_01_tries_are_used_up_and_counted() {
         (0..5).fold(sid().args(["hi"]), |it, _| it.reply(Reply::Status(500, vec![], r#"{"error":{"message":"boom"}}"#.into())));
     let ran = it.run().status(1);
     assert_eq!(it.fake().requests().len(), 5);
-    assert!(ran.stderr.contains("500 Internal Server Error: boom") && ran.stderr.contains("after 5 tries"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("500 Internal Server Error: boom") && ran.stderr.contains("Gave up after 5 tries"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -226,6 +230,7 @@ fn an_unreachable_host_is_named() {
     let it = sid().args(["hi", "--model", "m"]).env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
     let ran = it.run().status(1);
     assert!(ran.stderr.contains("request to 127.0.0.1:9 failed") && ran.stderr.contains("base URL"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Gave up after 3 tries"), "{}", ran.stderr);
 }
 
 #[test]

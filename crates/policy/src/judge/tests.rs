@@ -60,7 +60,7 @@ fn modes_and_boundaries() {
         ("write inside", || write("/w/a", "/w/a"), ["deny", "deny", "ask", "workspace", "workspace", "unbounded"]),
         ("write in an added root", || write("/more/a", "/more/a"), ["deny", "deny", "ask", "workspace", "workspace", "unbounded"]),
         ("write outside", || write("/x", "/x"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
-        ("sibling prefix", || write("/work/a", "/work/a"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
+        ("sibling prefix", || write("/wide/a", "/wide/a"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
         ("link out", || write("/w/l/a", "/x/a"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
         ("protected", || write("/w/.sid/x", "/w/.sid/x"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
         ("alias of a protected", || write("/w/l", "/w/sid.toml"), ["deny", "deny", "ask", "deny", "review", "unbounded"]),
