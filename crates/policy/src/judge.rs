@@ -125,9 +125,15 @@ impl Rules {
         Some(Refusal(format!("Permission denied: mode {} is read only, so `{}` may not run.{advice}", self.mode, access.tool)))
     }
 
-    /// Hidden files and sid's own secrets are refused by every route, in every mode.
+    /// What can't be resolved can't be judged; hidden files and sid's own secrets are refused by every route, in every mode.
     fn unseen(&self, resolved: &Resolved) -> Option<Refusal> {
         resolved.paths.iter().find_map(|it| {
+            if it.canonical.is_none() {
+                let shown = it.lexical.to_string_lossy().escape_debug().to_string();
+                return Some(Refusal(format!(
+                    "{shown} can't be resolved to a place on disk: a loop of links, no permission, or no legal name."
+                )));
+            }
             let spellings = [Some(&it.lexical), it.canonical.as_ref()].into_iter().flatten();
             for path in spellings {
                 if self.fence.hidden.hides(path, it.kind) {
@@ -163,9 +169,6 @@ impl Rules {
     fn write_crossing(&self, it: &ResolvedPath) -> Option<Crossing> {
         let shown = it.lexical.display();
         let spellings = || [Some(&it.lexical), it.canonical.as_ref()].into_iter().flatten();
-        if it.canonical.is_none() {
-            return Some(Crossing::Closed(format!("{shown} can't be resolved to a place on disk (a link loop, or no permission)")));
-        }
         if spellings().any(|path| is_git_control(path)) {
             return Some(Crossing::Closed(format!("{shown} is a Git control path, which file tools never change")));
         }

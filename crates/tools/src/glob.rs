@@ -17,7 +17,7 @@ use sid_sandbox::Hider;
 use crate::{
     Plan, Tool, View, args, error,
     search::Stop,
-    walk::{Ignored, walk},
+    walk::{Ignored, refuse, walk},
 };
 
 /// Finds files by name.
@@ -72,6 +72,9 @@ impl Tool for Glob {
                         Ok((path, _)) => return error(format!("{} is not a folder.", path.display())),
                         Err(err) => return error(err),
                     };
+                    if let Some(why) = refuse(&root) {
+                        return error(why);
+                    }
                     let (hider, stop) = (place.hider(), Stop::default());
                     let flag = stop.flag();
                     let job = move || search(&root, &matcher, ignored, &hider, &flag);

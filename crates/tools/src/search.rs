@@ -18,7 +18,7 @@ use sid_sandbox::Hider;
 
 use crate::{
     Plan, Tool, View, args, error,
-    walk::{Ignored, walk},
+    walk::{Ignored, refuse, walk},
 };
 
 /// Finds lines by a regular expression.
@@ -65,7 +65,10 @@ impl Tool for SearchFiles {
                     let (root, kind) = match place.path(0) {
                         Ok((path, Kind::Missing)) => return error(format!("{} does not exist.", path.display())),
                         Ok((path, Kind::Special)) => return error(format!("{} is not a regular file.", path.display())),
-                        Ok(it) => it,
+                        Ok((path, kind)) => match refuse(&path) {
+                            Some(why) => return error(why),
+                            None => (path, kind),
+                        },
                         Err(err) => return error(err),
                     };
                     let (hider, stop, pattern) = (place.hider(), Stop::default(), args.pattern);

@@ -14,6 +14,15 @@ pub enum Ignored {
     Walked,
 }
 
+/// File systems that the kernel makes up: their files may never end, or block.
+const MADE_UP: &[&str] = &["/proc", "/sys", "/dev"];
+
+/// Why `root` is not walked, if it isn't.
+pub(crate) fn refuse(root: &Path) -> Option<String> {
+    let it = MADE_UP.iter().find(|it| root.starts_with(it))?;
+    Some(format!("{} is in {it}, whose files are made up by the kernel; use a command to look there.", root.display()))
+}
+
 /// A parallel walk below `root`.
 #[must_use]
 pub fn walk(root: &Path, ignored: Ignored, hider: Hider) -> WalkParallel {
@@ -28,7 +37,8 @@ fn builder(root: &Path, ignored: Ignored, hider: Hider) -> WalkBuilder {
     it.threads(std::thread::available_parallelism().map_or(2, usize::from).min(8));
     it.filter_entry(move |entry| {
         let kind = if entry.file_type().is_some_and(|it| it.is_dir()) { Kind::Folder } else { Kind::File };
-        entry.depth() == 0 || (entry.file_name() != ".git" && !hider.hides(entry.path(), kind))
+        let made_up = entry.depth() == 1 && MADE_UP.iter().any(|it| entry.path() == Path::new(it));
+        entry.depth() == 0 || (entry.file_name() != ".git" && !made_up && !hider.hides(entry.path(), kind))
     });
     it
 }

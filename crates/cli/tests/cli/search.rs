@@ -80,6 +80,22 @@ fn results_are_in_path_order_and_bounded() {
 }
 
 #[test]
+fn files_that_the_kernel_makes_up_are_not_walked() {
+    let it = free().rounds([
+        ("search_files", json!({"pattern": "x", "path": "/proc"})),
+        ("search_files", json!({"pattern": "x", "path": "/proc/self/environ"})),
+        ("glob", json!({"pattern": "/sys/**/uevent"})),
+        ("read_file", json!({"path": "a\0b"})),
+        ("glob", json!({"pattern": "/proc/version"})),
+    ]);
+    let ran = it.run().status(0);
+    for n in [0, 1, 2] {
+        assert!(ran.result(n).contains("made up by the kernel"), "{n}: {}", ran.result(n));
+    }
+    assert!(ran.result(3).contains("can't be resolved") && ran.result(4) == "/proc/version", "{}", ran.result(3));
+}
+
+#[test]
 fn the_ignore_file_of_sid_hides_from_every_route() {
     let it = free()
         .file(".sidignore", "secret.txt\nvault/\n")

@@ -131,10 +131,13 @@ fn an_absent_person_is_a_refusal_that_names_the_switch() {
 }
 
 #[test]
-fn unresolvable_is_outside() {
-    let mut it = write("/w/loop", "/w/loop");
-    it.paths[0].canonical = None;
-    assert_eq!(word(&rules(Mode::Auto).judge(it)), "deny");
+fn what_cannot_be_resolved_is_refused() {
+    for mode in Mode::ALL {
+        for mut it in [write("/w/loop", "/w/loop"), read("/w/loop")] {
+            it.paths[0].canonical = None;
+            assert_eq!(word(&rules(mode).judge(it)), "deny");
+        }
+    }
 }
 
 #[test]
