@@ -140,6 +140,20 @@ fn formatting_and_lints_hold() {
     assert!(lint.status.success(), "{}", String::from_utf8_lossy(&lint.stderr));
 }
 
+/// `file::test` of docs/permissions.md: a test function of that name in a file of that name.
+#[test]
+fn every_claim_of_the_permissions_names_a_test_that_is_there() {
+    let text = fs::read_to_string(root().join("docs/permissions.md")).unwrap();
+    let named: BTreeSet<&str> = text.split('`').skip(1).step_by(2).filter(|it| it.contains("::") && *it != "file::test").collect();
+    assert!(named.len() >= 25, "{}", named.len());
+    for it in named {
+        let (file, test) = it.rsplit_once("::").unwrap();
+        let file = format!("{}.rs", file.trim_end_matches("::tests"));
+        let there = sources().into_iter().any(|(path, text)| path.ends_with(&file) && text.contains(&format!("fn {test}(")));
+        assert!(there, "docs/permissions.md names {it}, which is not there");
+    }
+}
+
 #[test]
 fn documents_point_at_what_exists() {
     for path in files().into_iter().filter(|it| it.extension().is_some_and(|it| it == "md")) {

@@ -22,6 +22,7 @@ pub(crate) fn markdown(records: &[Record]) -> String {
                 }
                 done
             }
+            Record::Reviewed(it) => writeln!(out, "*Review: {}{}: {}*\n", it.outcome, risk(it), it.rationale),
             Record::Started(_) => Ok(()),
             Record::Finished(it) => {
                 let status = if it.outcome.status == Status::Ok { "" } else { " (not ok)" };
@@ -36,6 +37,10 @@ pub(crate) fn markdown(records: &[Record]) -> String {
         debug_assert!(done.is_ok());
     }
     out
+}
+
+fn risk(it: &sid_core::ReviewedCall) -> String {
+    if it.risk.is_empty() { String::new() } else { format!(" (risk {}, authorization {})", it.risk, it.authorization) }
 }
 
 /// A code block whose fence is longer than any inside.
@@ -80,6 +85,7 @@ pub(crate) fn show(records: &[Record]) -> String {
                     [vec![text], calls].concat().into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n         ")
                 )
             }
+            Record::Reviewed(it) => format!("review   {}{}: {}", it.outcome, risk(it), one_line(&it.rationale, 200)),
             Record::Started(it) => format!("started  {} [{}]", one_line(&it.label, 120), it.bounds),
             Record::Finished(it) => {
                 format!("{:<8} {}", format!("{:?}", it.outcome.status).to_lowercase(), one_line(&it.outcome.text, 160))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sid_core::Event;
-use sid_engine::{Engine, Failed, Interrupt, Limits, Parts};
+use sid_engine::{Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
 use sid_journal::{Store, new_id};
 use sid_policy::{Mode, Rules};
 use sid_provider::{Http, Model, Replay, Resolved, Wire, resolve};
@@ -241,6 +241,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         rules,
         host,
         limits: job.limits,
+        review: ReviewSettings { model: settings.review_model, user_policy: config.map(|it| it.join("SECURITY.md")) },
         secrets,
     };
     let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;

@@ -19,6 +19,16 @@ pub(crate) const SETTINGS: &[Key] = &[
     Key { path: "permissions.mode", kind: Kind::OneOf(MODES), doc: "the mode of headless runs without --mode" },
     Key { path: "permissions.default", kind: Kind::OneOf(STANCES), doc: "what happens to tools that change something" },
     Key { path: "permissions.tools.*", kind: Kind::OneOf(STANCES), doc: "the same for one tool, by its name or its operation" },
+    Key {
+        path: "permissions.review_model",
+        kind: Kind::Text,
+        doc: "the model that reviews in auto, as the endpoint knows it; else the session's own",
+    },
+    Key {
+        path: "permissions.when_unavailable",
+        kind: Kind::OneOf(&["deny", "ask"]),
+        doc: "what happens in auto when no review can be made; `ask` needs a front end with a person, and denies in headless runs",
+    },
     Key { path: "local_inference", kind: Kind::Switch, doc: "known from siGit; has no effect in this build, and says so" },
     Key { path: "hooks.session_start", kind: Kind::Texts, doc: "known from siGit; not run by this build, which says so" },
     Key { path: "hooks.pre_tool_use", kind: Kind::Texts, doc: "the same" },
@@ -44,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
     pub(crate) default: Option<Stance>,
     pub(crate) tools: BTreeMap<String, Stance>,
+    pub(crate) review_model: Option<String>,
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
@@ -79,6 +90,7 @@ impl Settings {
     fn take_settings(&mut self, layer: &Layer) {
         self.mode = layer.text("permissions.mode").and_then(|it| it.parse().ok());
         self.default = layer.text("permissions.default").and_then(stance);
+        self.review_model = layer.text("permissions.review_model").map(str::to_owned);
         self.tools =
             layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
         let unused = ["local_inference", "hooks.session_start", "hooks.pre_tool_use", "hooks.post_tool_use"];

@@ -259,6 +259,27 @@ pub struct Finished {
     pub note: Option<String>,
 }
 
+/// A crossing was judged by automatic review.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReviewedCall {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// The call.
+    pub call: CallId,
+    /// `allowed`, `rejected`, `timed_out` or `unavailable`.
+    pub outcome: String,
+    /// How bad it could be, if it was judged.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub risk: String,
+    /// How clearly it was asked for, if it was judged.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub authorization: String,
+    /// Why.
+    pub rationale: String,
+    /// What the review took.
+    pub usage: Usage,
+}
+
 /// One durable fact. A journal is a sequence of these and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -269,6 +290,8 @@ pub enum Record {
     User(User),
     /// An answer of the model.
     Assistant(Assistant),
+    /// A crossing was judged by automatic review.
+    Reviewed(ReviewedCall),
     /// A call is about to touch the world.
     Started(Started),
     /// A call has its outcome.
@@ -293,6 +316,7 @@ impl Record {
             Self::Opened(it) => it.at,
             Self::User(it) => it.at,
             Self::Assistant(it) => it.at,
+            Self::Reviewed(it) => it.at,
             Self::Started(it) => it.at,
             Self::Finished(it) => it.at,
             Self::Ended { at, .. } => *at,

@@ -1,10 +1,10 @@
 //! The state of a conversation as the fold of its records, and what must happen next.
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
-use crate::{Assistant, Call, CallId, Finished, Opened, Outcome, Part, Record, Source, Stop, Usage, visible};
+use crate::{Assistant, Call, CallId, Finished, Opened, Outcome, Part, Record, Source, Status, Stop, Usage, visible};
 
 /// Something the model sees. The provider encodes items in order and never again.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub enum Next {
         /// Whether it may call tools.
         tools: bool,
     },
+    /// Review refused too often: the turn is over without another answer, and the user is told.
+    Refused,
     /// The model ended without a visible word: ask it once for a final message.
     WrapUp,
     /// Judge and run these calls, in the order the model wrote them.
@@ -66,6 +68,53 @@ pub struct Session {
     title: String,
     usage: Usage,
     seen: Arc<HashMap<String, String>>,
+    denials: Denials,
+}
+
+/// Reviews of this turn: what stops a loop of refusals, since nobody is asked.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Denials {
+    in_a_row: usize,
+    /// The last verdicts, `true` for a denial.
+    recent: VecDeque<bool>,
+    /// Calls that were allowed and have no outcome yet.
+    allowed: HashSet<CallId>,
+}
+
+/// Denials in a row, denials among the last verdicts, and how many verdicts those are.
+const IN_A_ROW: usize = 3;
+const IN_ALL: usize = 10;
+const RECENT: usize = 50;
+
+impl Denials {
+    fn judged(&mut self, call: CallId, allowed: Allowed) {
+        if allowed == Allowed::Yes {
+            self.allowed.insert(call);
+        } else {
+            self.in_a_row += 1;
+        }
+        self.recent.push_back(allowed == Allowed::No);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Only what was allowed and then succeeded ends a row.
+    fn ended(&mut self, call: &CallId, status: Status) {
+        if self.allowed.remove(call) && status == Status::Ok {
+            self.in_a_row = 0;
+        }
+    }
+
+    fn too_many(&self) -> bool {
+        self.in_a_row >= IN_A_ROW || self.recent.iter().filter(|it| **it).count() >= IN_ALL
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    Yes,
+    No,
 }
 
 impl Session {
@@ -86,6 +135,7 @@ impl Session {
                 self.close_batch(items);
                 if it.from == Source::Person {
                     self.rounds = 0;
+                    self.denials = Denials::default();
                     if self.title.is_empty() {
                         self.title = crate::one_line(&it.text, 80);
                     }
@@ -95,6 +145,10 @@ impl Session {
                 items.push(Item::User(it.text));
             }
             Record::Assistant(it) => self.answered(it, items),
+            Record::Reviewed(it) => {
+                self.usage.add(it.usage);
+                self.denials.judged(it.call, if it.outcome == "allowed" { Allowed::Yes } else { Allowed::No });
+            }
             Record::Started(it) => {
                 if let Some(open) = self.batch.iter_mut().find(|open| open.call.id == it.call) {
                     open.started = true;
@@ -134,6 +188,7 @@ impl Session {
         for seen in &it.outcome.seen {
             Arc::make_mut(&mut self.seen).insert(seen.path.clone(), seen.stamp.clone());
         }
+        self.denials.ended(&it.call, it.outcome.status);
         open.done = Some((it.outcome, it.note));
         if self.batch.iter().all(|open| open.done.is_some()) {
             self.close_batch(items);
@@ -166,6 +221,7 @@ impl Session {
             return Next::Run(open().map(|it| it.call.clone()).collect());
         }
         match self.last {
+            Last::Results if self.denials.too_many() => Next::Refused,
             Last::User | Last::Results => Next::Infer { tools: self.rounds < cap && !self.wrapping },
             Last::EmptyReply => Next::WrapUp,
             Last::Nothing | Last::Reply => Next::Idle,

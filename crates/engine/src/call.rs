@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sid_core::{Call, CallId, Event, Finished, Outcome, Record, Started, Stop};
-use sid_policy::{Answer, Permit, Refusal, Verdict};
+use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Stop};
+use sid_policy::{Answer, Permit, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
 use sid_tools::{Action, View};
 
@@ -15,6 +15,29 @@ struct Ready {
     permit: Permit,
     label: String,
     action: Action,
+}
+
+/// A call that was understood.
+struct Planned {
+    call: Call,
+    label: String,
+    action: Action,
+}
+
+impl Planned {
+    fn with(self, permit: Permit) -> Ready {
+        Ready { call: self.call, permit, label: self.label, action: self.action }
+    }
+}
+
+/// What rules alone say of a call that was not refused.
+enum Judged {
+    Ready(Ready),
+    Review(Planned, Request),
+}
+
+fn denied(Refusal(why): Refusal) -> Outcome {
+    Outcome::denied(why)
 }
 
 /// How long commands get to end when a turn is cut.
@@ -31,8 +54,14 @@ impl Engine {
         let mut judged = Vec::new();
         for call in calls {
             tell(Event::Call { id: call.id.clone(), tool: call.tool.clone(), args: call.args.clone() });
-            let verdict = self.permitted(&call);
-            judged.push(verdict.map_err(|outcome| (call, outcome)));
+            judged.push(match self.judged(&call) {
+                Ok(Judged::Ready(it)) => Ok(it),
+                Ok(Judged::Review(it, request)) => match stop.or(self.reviewed(it, request, tell)).await {
+                    Ok(it) => it?.map_err(|outcome| (call, outcome)),
+                    Err(cut) => return Ok(Some(cut)),
+                },
+                Err(outcome) => Err((call, outcome)),
+            });
         }
         let mut judged = judged.into_iter().peekable();
         while let Some(first) = judged.next() {
@@ -56,23 +85,62 @@ impl Engine {
         Ok(None)
     }
 
-    /// The only road to a permit. Every refusal and every mistake is an outcome for the model.
-    fn permitted(&self, call: &Call) -> Result<Ready, Outcome> {
+    /// From the model's words to a verdict. Every refusal and every mistake is an outcome for the model.
+    fn judged(&self, call: &Call) -> Result<Judged, Outcome> {
         let tool = self.tools.iter().find(|it| it.name() == call.tool).ok_or_else(|| {
             let names: Vec<&str> = self.tools.iter().map(|it| it.name()).collect();
             Outcome::failed(format!("Unknown tool: {}. The tools are: {}.", sid_core::one_line(&call.tool, 80), names.join(", ")))
         })?;
         let view = View { cwd: self.cwd.clone() };
         let plan = tool.plan(&call.args, &view).map_err(|why| self.unplanned(call, &why))?;
-        let denied = |Refusal(why): Refusal| Outcome::denied(why);
+        let ready = Planned { call: call.clone(), label: plan.label, action: plan.action };
         let permit = match self.rules.judge(resolve(plan.access)) {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(refusal) => return Err(denied(refusal)),
-            Verdict::Review(request) => return Err(denied(request.unavailable())),
+            Verdict::Review(request) => return Ok(Judged::Review(ready, request)),
             // No front end with a person exists yet; whoever is absent can't be asked.
             Verdict::Ask(question) => question.answer(Answer::Nobody).map_err(denied)?,
         };
-        Ok(Ready { call: call.clone(), permit, label: plan.label, action: plan.action })
+        Ok(Judged::Ready(ready.with(permit)))
+    }
+
+    /// Has a crossing reviewed, and the verdict journalled before anything follows from it.
+    async fn reviewed(
+        &mut self,
+        it: Planned,
+        request: Request,
+        tell: &mut dyn FnMut(Event),
+    ) -> Result<Result<Ready, Outcome>, Failed> {
+        tell(Event::Notice(format!("reviewing {}: {}", it.call.tool, request.why)));
+        let done = self.review(&request, &it.call).await;
+        let (mut risk, mut authorization) = (String::new(), String::new());
+        let rationale = match &done.review {
+            Review::Judged(it) => {
+                (risk, authorization) = (it.risk.name().to_owned(), it.authorization.name().to_owned());
+                it.rationale.clone()
+            }
+            Review::TimedOut => "the time was up".to_owned(),
+            Review::Unavailable(why) => why.clone(),
+        };
+        let decided = request.decide(&done.review, done.evidence);
+        let outcome = match (&decided, &done.review) {
+            (Ok(_), _) => "allowed",
+            (Err(_), Review::Judged(_)) => "rejected",
+            (Err(_), Review::TimedOut) => "timed_out",
+            (Err(_), Review::Unavailable(_)) => "unavailable",
+        };
+        tell(Event::Notice(format!("review of {}: {outcome}: {}", it.call.tool, sid_core::one_line(&rationale, 200))));
+        let (call, rationale, outcome) = (it.call.id.clone(), self.redact(rationale), outcome.to_owned());
+        self.commit(Record::Reviewed(ReviewedCall {
+            at: now(),
+            call,
+            outcome,
+            risk,
+            authorization,
+            rationale,
+            usage: done.usage,
+        }))?;
+        Ok(decided.map(|permit| it.with(permit)).map_err(denied))
     }
 
     /// Arguments that no plan could be made of. If the model ran out of room while writing them, that is the reason.

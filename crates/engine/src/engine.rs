@@ -7,7 +7,7 @@ use sid_provider::{Conversation, Model, ToolSpec, Wire};
 use sid_sandbox::Host;
 use sid_tools::Tool;
 
-use crate::{clock::now, prompt};
+use crate::{ReviewSettings, clock::now, prompt};
 
 /// What bounds a turn.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,8 @@ pub struct Parts {
     pub host: Host,
     /// The bounds of a turn.
     pub limits: Limits,
+    /// How crossings are reviewed in `auto`.
+    pub review: ReviewSettings,
     /// Exact values that never appear in an outcome.
     pub secrets: Vec<String>,
 }
@@ -56,6 +58,9 @@ pub struct Engine {
     pub(crate) rules: Rules,
     pub(crate) host: Host,
     pub(crate) limits: Limits,
+    pub(crate) review: ReviewSettings,
+    pub(crate) wire: Wire,
+    pub(crate) model_id: String,
     pub(crate) secrets: Vec<String>,
     pub(crate) cwd: PathBuf,
     created: u64,
@@ -81,7 +86,7 @@ impl Engine {
             id: parts.id,
             cwd: fence.roots.first().map(shown).unwrap_or_default(),
             roots: fence.roots.iter().skip(1).map(shown).collect(),
-            model: parts.model_id,
+            model: parts.model_id.clone(),
             mode: parts.rules.mode.name().to_owned(),
             sid: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -95,6 +100,9 @@ impl Engine {
             rules: parts.rules,
             host: parts.host,
             limits: parts.limits,
+            review: parts.review,
+            wire: parts.wire,
+            model_id: parts.model_id,
             secrets: parts.secrets,
             cwd,
             created,
@@ -152,6 +160,6 @@ impl Engine {
     }
 }
 
-fn spec(tool: &dyn Tool) -> ToolSpec {
+pub(crate) fn spec(tool: &dyn Tool) -> ToolSpec {
     ToolSpec { name: tool.name().to_owned(), description: tool.description().to_owned(), schema: tool.schema().to_owned() }
 }

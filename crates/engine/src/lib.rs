@@ -7,8 +7,10 @@ mod cut;
 mod engine;
 mod infer;
 mod prompt;
+mod review;
 mod turn;
 
 pub use cut::{Cut, Interrupt};
 pub use engine::{Engine, Limits, Parts};
+pub use review::ReviewSettings;
 pub use turn::Failed;

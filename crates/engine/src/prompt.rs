@@ -25,7 +25,10 @@ pub(crate) fn system(fence: &Fence, mode: Mode) -> String {
         Mode::ReadOnly => "Mode: read_only. Nothing may be changed; commands can write to temporary folders only.\n",
         Mode::Manual => "Mode: manual. Changes and commands need approval; without it they are refused.\n",
         Mode::WorkspaceWrite => "Mode: workspace_write. The roots are writable, nothing else.\n",
-        Mode::Auto => "Mode: auto. The roots are writable; what leaves them is reviewed first.\n",
+        Mode::Auto => {
+            "Mode: auto. The roots are writable. What leaves them is reviewed automatically by what the user asked for in their own words; ask for it \
+             only when the sandbox really is in the way, with one command and the reason. After a refusal take a materially safer way or stop.\n"
+        }
         Mode::FullAccess => "Mode: full_access. Commands run without a sandbox; take care.\n",
     });
     out

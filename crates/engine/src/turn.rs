@@ -38,6 +38,11 @@ const ASK_FOR_WORDS: &str =
 const ASK_AFTER_LIMIT: &str = "The limit of tool rounds was reached. No more tools can be used. Say in a few sentences what was done, what was \
      committed, and what is left.";
 
+/// The end of a turn in which review refused too often.
+const REFUSED: &str = "review_denials";
+const TOLD: &str = "Automatic review refused too many actions, so the turn was ended. The refusals and their reasons are above (`sid sessions show`). If \
+     you want one of them done, say so in your own words: that is what a review goes by.";
+
 impl Engine {
     /// Runs from `prompt` to the model's last word.
     ///
@@ -59,7 +64,8 @@ impl Engine {
         }
         done?;
         let usage = since(before, self.session.usage());
-        Ok(End { reason, text: self.session.text().to_owned(), rounds: self.session.rounds(), usage })
+        let text = if reason == REFUSED { TOLD.to_owned() } else { self.session.text().to_owned() };
+        Ok(End { reason, text, rounds: self.session.rounds(), usage })
     }
 
     async fn run(
@@ -77,6 +83,7 @@ impl Engine {
         loop {
             let cut = match self.session.next(self.limits.rounds) {
                 Next::Idle => return Ok(self.natural_end()),
+                Next::Refused => return Ok(REFUSED),
                 Next::WrapUp => {
                     let limit = self.session.rounds() >= self.limits.rounds;
                     let text = if limit { ASK_AFTER_LIMIT } else { ASK_FOR_WORDS }.to_owned();

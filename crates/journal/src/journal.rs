@@ -107,6 +107,14 @@ impl Journal {
         replace(&self.dir.join("session.json"), &text)
     }
 
+    /// Everything that was appended so far, read back.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub fn records(&self) -> Result<Vec<Record>, Error> {
+        read(&self.dir).map(|it| it.records)
+    }
+
     /// The session's folder.
     #[must_use]
     pub fn dir(&self) -> &Path {

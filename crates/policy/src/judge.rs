@@ -71,7 +71,9 @@ impl Rules {
         match (crossing, self.mode) {
             (None, _) => Verdict::Allow(Permit::new(resolved, self.bounds(), &self.fence)),
             (crossing, Mode::Manual) => self.ask(resolved, crossing),
-            (Some(Crossing::Open(why)), Mode::Auto) => Verdict::Review(Request { access: resolved.access, why }),
+            (Some(Crossing::Open(why)), Mode::Auto) => {
+                Verdict::Review(Request { permit: Permit::new(resolved, Bounds::Unbounded, &self.fence), why })
+            }
             (Some(Crossing::Open(why) | Crossing::Closed(why)), mode) => {
                 Verdict::Deny(Refusal(format!("Permission denied: {why}, and mode {mode} stays inside the workspace.")))
             }

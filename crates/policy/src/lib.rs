@@ -7,9 +7,11 @@ mod hidden;
 mod judge;
 mod mode;
 mod permit;
+mod review;
 
 pub use access::{Access, Exec, Kind, PathUse, Resolved, ResolvedPath, Touch};
 pub use hidden::Hidden;
 pub use judge::{Default, Rules};
 pub use mode::{Mode, UnknownMode};
 pub use permit::{Answer, Bounds, Fence, Permit, Question, Refusal, Request, Verdict};
+pub use review::{Authorization, Entry, Evidence, Judgement, Review, Risk, transcript};

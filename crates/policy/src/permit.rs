@@ -127,25 +127,12 @@ impl Question {
     }
 }
 
-/// A crossing that automatic review would have to judge.
+/// A crossing that automatic review has to judge. Deciding consumes it.
 #[derive(Debug)]
 pub struct Request {
-    /// What would be reviewed.
-    pub access: Access,
+    pub(crate) permit: Permit,
     /// The boundary it crosses, as half a sentence.
     pub why: String,
-}
-
-impl Request {
-    /// No reviewer is there: the action is neither allowed nor judged unsafe.
-    #[must_use]
-    pub fn unavailable(self) -> Refusal {
-        Refusal(format!(
-            "Not performed: {}, which automatic review would have to allow, and no reviewer is available. The action was not \
-             judged unsafe. Do other work inside the workspace, or stop and explain what is needed.",
-            self.why
-        ))
-    }
 }
 
 /// The answer of [`crate::Rules::judge`].

@@ -23,6 +23,12 @@ pub enum Progress {
 }
 
 impl Model {
+    /// Whether it can also judge: a recording knows only its own lines.
+    #[must_use]
+    pub fn can_review(&self) -> bool {
+        matches!(self, Self::Http(_))
+    }
+
     /// Asks for the next answer; `tools` says whether it may call any.
     ///
     /// # Errors

@@ -44,6 +44,9 @@ impl Tool for Glob {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"pattern":{"type":"string"},"path":{"type":"string","description":"folder to search, default the working directory"},"include_ignored":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}"#
     }
+    fn for_reviewer(&self) -> bool {
+        true
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let Args { pattern, path, include_ignored } = args::parse(raw)?;
         let (base, below) = split(&pattern);

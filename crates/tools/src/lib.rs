@@ -65,6 +65,10 @@ pub trait Tool: Send + Sync {
     fn description(&self) -> &'static str;
     /// The JSON schema of its arguments.
     fn schema(&self) -> &'static str;
+    /// Whether a reviewer, who may only look, can use it.
+    fn for_reviewer(&self) -> bool {
+        false
+    }
     /// Reads the arguments and declares.
     ///
     /// # Errors

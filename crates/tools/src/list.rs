@@ -26,6 +26,9 @@ impl Tool for ListDirectory {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#
     }
+    fn for_reviewer(&self) -> bool {
+        true
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let Args { path } = args::parse(raw)?;
         let access = Access::none(self.name(), "list").reads(view.path(&path));

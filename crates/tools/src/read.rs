@@ -34,6 +34,9 @@ impl Tool for ReadFile {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"path":{"type":"string","description":"absolute, or relative to the working directory"},"start_line":{"type":"integer"},"end_line":{"type":"integer"}},"required":["path"],"additionalProperties":false}"#
     }
+    fn for_reviewer(&self) -> bool {
+        true
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let Args { path, start_line, end_line } = args::parse(raw)?;
         let range = match (start_line, end_line) {

@@ -53,6 +53,9 @@ impl Tool for SearchFiles {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (Rust syntax)"},"path":{"type":"string"},"file_glob":{"type":"string","description":"only files whose name matches, e.g. *.rs"},"max_results":{"type":"integer","description":"default 50, at most 1000"},"context_lines":{"type":"integer","description":"lines shown around each match, at most 20"},"ignore_case":{"type":"boolean"},"include_ignored":{"type":"boolean"}},"required":["pattern"],"additionalProperties":false}"#
     }
+    fn for_reviewer(&self) -> bool {
+        true
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let args: Args = args::parse(raw)?;
         let query = Query::new(&args)?;

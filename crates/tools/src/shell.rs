@@ -49,6 +49,9 @@ impl Tool for RunCommand {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"run_in_background":{"type":"boolean"},"timeout_seconds":{"type":"integer"},"sandbox_permissions":{"type":"string","enum":["use_default","require_escalated"]},"justification":{"type":"string"}},"required":["command"],"additionalProperties":false}"#
     }
+    fn for_reviewer(&self) -> bool {
+        true
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let args: Args = args::parse(raw)?;
         if args.command.trim().is_empty() {

@@ -71,7 +71,7 @@ impl World {
         let permit = match self.rules.judge(resolve(plan.access)) {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(Refusal(why)) => return Outcome::denied(why),
-            Verdict::Review(request) => return Outcome::denied(request.unavailable().0),
+            Verdict::Review(request) => return Outcome::denied(request.why),
             Verdict::Ask(question) => return Outcome::denied(question.answer(Answer::Nobody).unwrap_err().0),
         };
         let outcome = (plan.action)(&Confined::enter(&self.host, permit), Arc::new(self.known.clone())).await;

@@ -99,10 +99,16 @@ fn crossings_are_unavailable_in_auto_and_refused_in_workspace_write() {
             ("run_command", json!({"command": "touch /outside", "sandbox_permissions": "require_escalated", "justification": "j"})),
         ]
     };
-    let ran = jsonl().args(["--mode", "auto"]).rounds(calls()).run().status(0);
+    // A recording can't review, and auto without a reviewer never falls back to silent execution.
+    let line = |(tool, args): (&str, serde_json::Value)| json!({"assistant": {"at": 0, "parts": [{"call": {"id": "", "tool": tool, "args": args.to_string()}}]}});
+    let end = json!({"assistant": {"at": 0, "parts": [{"text": "done"}]}});
+    let recording: String = calls().into_iter().map(line).chain([end]).map(|it| format!("{it}\n")).collect();
+    let it = jsonl().args(["--mode", "auto", "--model", "replay:../r.jsonl"]).file("../r.jsonl", recording);
+    let ran = it.run().status(0);
     for n in 0..3 {
-        assert!(ran.result(n).contains("no reviewer is available"), "{n}: {}", ran.result(n));
+        assert!(ran.result(n).contains("no review could be made (a recording can't review)"), "{n}: {}", ran.result(n));
     }
+    assert_eq!(ran.of_type("result")[0]["reason"], "review_denials");
     let ran = free().rounds(calls()).run().status(0);
     assert!(ran.result(0).contains("stays inside the workspace"), "{}", ran.result(0));
     assert!(!ran.result(1).contains("denied"), "reading the host is not asked about: {}", ran.result(1));

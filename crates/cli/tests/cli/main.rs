@@ -6,6 +6,7 @@ mod headless;
 mod limits;
 mod models;
 mod resume;
+mod review;
 mod sandbox;
 mod search;
 mod secrets;

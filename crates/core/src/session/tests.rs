@@ -2,7 +2,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Started, Status, User};
+use crate::{ReviewedCall, Started, Status, User};
 
 /// `user`, `sid`, `say TEXT`, `call ID TOOL…`, `start ID`, `done ID`, `end`, `refuse`, `broken TEXT`; one record a line.
 fn record(line: &str) -> Record {
@@ -19,6 +19,20 @@ fn record(line: &str) -> Record {
         )),
         "start" => Record::Started(Started { at: 0, call: CallId(rest.into()), label: String::new(), bounds: String::new() }),
         "done" => Record::Finished(Finished { at: 0, call: CallId(rest.into()), outcome: Outcome::ok("r"), note: None }),
+        "deny" | "allow" => {
+            let outcome = if verb == "allow" { "allowed" } else { "rejected" }.to_owned();
+            let (risk, authorization, rationale) = (String::new(), String::new(), String::new());
+            Record::Reviewed(ReviewedCall {
+                at: 0,
+                call: CallId(rest.into()),
+                outcome,
+                risk,
+                authorization,
+                rationale,
+                usage: Usage::default(),
+            })
+        }
+        "fail" => Record::Finished(Finished { at: 0, call: CallId(rest.into()), outcome: Outcome::failed("r"), note: None }),
         "end" => Record::Ended { at: 0, reason: "completed".into(), error: None },
         other => panic!("{other}"),
     }
@@ -30,6 +44,7 @@ fn next(lines: &str) -> String {
         Next::Idle => "idle".into(),
         Next::Infer { tools: true } => "infer".into(),
         Next::Infer { tools: false } => "infer without tools".into(),
+        Next::Refused => "refused".into(),
         Next::WrapUp => "wrap up".into(),
         Next::Run(calls) => format!("run {}", calls.iter().map(|it| it.id.0.as_str()).collect::<Vec<_>>().join(" ")),
         Next::Interrupted(ids) => format!("interrupted {}", ids.iter().map(|it| it.0.as_str()).collect::<Vec<_>>().join(" ")),
@@ -62,6 +77,25 @@ fn what_comes_next() {
     ] {
         assert_eq!(next(lines), want, "{lines}");
     }
+}
+
+#[test]
+fn a_loop_of_refusals_ends_the_turn() {
+    let denied = "call a; deny a; fail a; ";
+    let deny = |n: usize| format!("user hi; {}", denied.repeat(n));
+    let next = |lines: String| {
+        let (session, _) = Session::replay(lines.split(';').map(str::trim).filter(|it| !it.is_empty()).map(record));
+        format!("{:?}", session.next(100))
+    };
+    assert_eq!((next(deny(2)), next(deny(3))), ("Infer { tools: true }".into(), "Refused".into()));
+    // What was allowed and succeeded ends the row; what was allowed and failed does not.
+    assert_eq!(next(deny(2) + "call b; allow b; done b; " + denied), "Infer { tools: true }");
+    assert_eq!(next(deny(2) + "call b; allow b; fail b; " + denied), "Refused");
+    // Ten of the last fifty, whatever lies between.
+    let mixed = |n: usize| format!("user hi; {}", format!("{denied}call b; allow b; done b; ").repeat(n));
+    assert_eq!((next(mixed(9)), next(mixed(9) + denied)), ("Infer { tools: true }".into(), "Refused".into()));
+    // The user's next message begins anew.
+    assert_eq!(next(deny(3) + "user go on"), "Infer { tools: true }");
 }
 
 #[test]
