@@ -10,7 +10,7 @@ use sid_provider::{Resolved, resolve};
 use sid_sandbox::{Environment, Host};
 
 use crate::{
-    paths::{config_root, sessions_root},
+    paths::places,
     settings::{Settings, env},
 };
 
@@ -50,7 +50,7 @@ fn sandbox() -> Finding {
 }
 
 fn config() -> Finding {
-    let Some(root) = config_root() else { return Finding::Note("HOME is not set, so there is no configuration".to_owned()) };
+    let Some(root) = places().config else { return Finding::Note("HOME is not set, so there is no configuration".to_owned()) };
     match Settings::load(Some(&root)) {
         Ok(_) if root.is_dir() => Finding::Good(root.display().to_string()),
         Ok(_) => Finding::Good(format!("{} does not exist; defaults are used", root.display())),
@@ -63,7 +63,7 @@ fn model() -> Finding {
         Ok(it) => it,
         Err(why) => return Finding::Bad(why),
     };
-    let Ok(settings) = Settings::load(config_root().as_deref()) else {
+    let Ok(settings) = Settings::load(places().config.as_deref()) else {
         return Finding::Bad("the configuration has to be mended first".to_owned());
     };
     match resolve(None, &env, &settings.profiles) {
@@ -78,7 +78,7 @@ fn model() -> Finding {
 }
 
 fn sessions() -> Finding {
-    let Some(root) = sessions_root() else { return Finding::Bad("HOME is not set; set SID_SESSIONS to a folder".to_owned()) };
+    let Some(root) = places().sessions else { return Finding::Bad("HOME is not set; set SID_SESSIONS to a folder".to_owned()) };
     let store = Store::new(root);
     match store.can_write() {
         Ok(()) => Finding::Good(store.root().display().to_string()),

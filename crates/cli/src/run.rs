@@ -18,7 +18,7 @@ use sid_sandbox::{Environment, Host};
 use crate::{
     USAGE,
     args::RunArgs,
-    paths::{config_root, secret, sessions_root, var},
+    paths::{places, var},
     print::{Printer, Quiet, Style},
     say,
     settings::{Settings, env},
@@ -191,14 +191,15 @@ fn by_signal(stopper: &Stopper) -> ExitCode {
 
 /// Puts an engine together. Errors are sentences for the person.
 async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
-    let (config, sessions) = (config_root(), job.sessions.clone().or_else(sessions_root));
-    let settings = Settings::load(config.as_deref()).map_err(|all| all.join("\n"))?;
+    let mut places = places();
+    places.sessions = job.sessions.clone().or(places.sessions);
+    let settings = Settings::load(places.config.as_deref()).map_err(|all| all.join("\n"))?;
     let env = env()?;
     let secrets = settings.secrets(&env);
     sid_sandbox::scrub();
     let (model, wire, model_id) = model(job.model.as_deref(), &env, &settings).await?;
-    let root = sessions.ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
-    let fence = sid_project::fence(&job.cwd, &job.roots, secret(config.as_deref(), Some(&root)))?;
+    let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
+    let fence = sid_project::fence(&job.cwd, &job.roots, places.secret())?;
     let store = Store::new(root);
     let keep = |err: sid_journal::Error| match err {
         sid_journal::Error::Io(path, err) => {
@@ -241,7 +242,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         rules,
         host,
         limits: job.limits,
-        review: ReviewSettings { model: settings.review_model, user_policy: config.map(|it| it.join("SECURITY.md")) },
+        review: ReviewSettings { model: settings.review_model, user_policy: places.config.map(|it| it.join("SECURITY.md")) },
         secrets,
     };
     let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;

@@ -11,12 +11,12 @@ use sid_journal::{Listed, Store};
 use crate::{
     args::{Form, SessionsCommand},
     export,
-    paths::sessions_root,
+    paths::places,
     say,
 };
 
 pub(crate) fn sessions(command: Option<SessionsCommand>) -> ExitCode {
-    let Some(root) = sessions_root() else {
+    let Some(root) = places().sessions else {
         say("sid: there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder");
         return ExitCode::FAILURE;
     };

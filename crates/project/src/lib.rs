@@ -1,9 +1,12 @@
-//! What a workspace brings: its roots, and which of its files are hidden or protected.
+//! What a workspace brings: its roots, and which of its files are hidden or protected; and where sid keeps its own things.
+mod places;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
+pub use places::Places;
 use sid_policy::{Fence, Hidden};
 
 /// Names in a root that only a person changes: configuration of agents, and of what is hidden from them.

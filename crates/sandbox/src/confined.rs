@@ -1,4 +1,5 @@
 use std::{
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,6 +10,7 @@ use crate::{
     host::Host,
     jobs::{Job, JobId, JobState},
     process::{Limits, Process, Ran},
+    wall::Wall,
 };
 
 /// A place to act in, bounded by a permit. No permit, no `Confined`; and it reaches only what was judged.
@@ -63,6 +65,20 @@ impl<'a> Confined<'a> {
         };
         self.host.jobs.borrow_mut().settle();
         Ok(Ran { exit, timed_out, output: process.take() })
+    }
+
+    /// Replaces this process by a command in the sandbox, with its streams as they are. Returns only if that fails, with the
+    /// reason.
+    #[must_use]
+    pub fn become_command(&self, words: &[std::ffi::OsString]) -> String {
+        let Some(exec) = &self.permit.access().exec else { return "The permit covers no command.".to_owned() };
+        match Wall::of(self.host, self.permit.fence(), self.permit.bounds()) {
+            Ok(wall) => {
+                let mut it = wall.whole(&exec.cwd, words);
+                it.env_clear().envs(self.host.environment.vars()).exec().to_string()
+            }
+            Err(why) => why,
+        }
     }
 
     /// Starts the judged command in the background.

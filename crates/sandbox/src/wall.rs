@@ -49,6 +49,13 @@ impl Wall {
         Ok(Self { program, arguments, identities })
     }
 
+    /// These words behind the wall, for a process that becomes it.
+    pub(crate) fn whole(&self, cwd: &Path, words: &[OsString]) -> Command {
+        let mut it = Command::new(&self.program);
+        it.args(&self.arguments).arg("--chdir").arg(cwd).arg("--").args(words);
+        it
+    }
+
     /// `sh -c` with these words behind the wall.
     pub(crate) fn command(&self, cwd: Option<&Path>, words: &[&str]) -> Result<(Command, InfoPipe), String> {
         let (read, far) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;

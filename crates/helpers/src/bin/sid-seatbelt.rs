@@ -1,0 +1,10 @@
+//! `sid-seatbelt`: any command in sid's sandbox.
+
+fn main() -> std::process::ExitCode {
+    let why = match sid_helpers::parse(std::env::args_os().skip(1)) {
+        Ok(command) => sid_helpers::run(command),
+        Err(why) => why,
+    };
+    eprintln!("sid-seatbelt: {why}");
+    std::process::ExitCode::FAILURE
+}

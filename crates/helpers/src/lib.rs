@@ -1,0 +1,4 @@
+//! What the helper programs do. Each is usable by hand, and none knows of sessions.
+mod seatbelt;
+
+pub use seatbelt::{Command, parse, run};
