@@ -9,7 +9,7 @@ use sid_policy::{Hidden, Kind, Permit};
 use crate::{
     host::Host,
     jobs::{Job, JobId, JobState},
-    process::{Limits, Process, Ran},
+    process::{Exit, Limits, Process, Ran},
     wall::Wall,
 };
 
@@ -19,6 +19,12 @@ pub struct Confined<'a> {
     pub(crate) permit: Permit,
     pub(crate) host: &'a Host,
 }
+
+/// How often a sandbox is set up anew that could not be: a socket or file that it covers may have gone in between. Nothing
+/// has run then.
+const TRIES: u32 = 8;
+/// How long setting up takes at most, as a rule.
+const SETTING_UP: Duration = Duration::from_millis(20);
 
 impl<'a> Confined<'a> {
     /// Enters.
@@ -55,16 +61,22 @@ impl<'a> Confined<'a> {
     /// # Errors
     /// It could not be started, in a sentence for the model.
     pub async fn run(&self, limits: Limits) -> Result<Ran, String> {
-        let mut process = self.start(limits.output)?;
-        self.host.jobs.borrow_mut().wait_for(&process);
-        let in_time = tokio::time::timeout(limits.time, process.wait()).await;
-        let timed_out = in_time.is_err();
-        let exit = match in_time {
-            Ok(exit) => exit,
-            Err(_) => process.stop(limits.grace).await,
-        };
-        self.host.jobs.borrow_mut().settle();
-        Ok(Ran { exit, timed_out, output: process.take() })
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut process = self.start(limits.output)?;
+            self.host.jobs.borrow_mut().wait_for(&process);
+            let in_time = tokio::time::timeout(limits.time, process.wait()).await;
+            let timed_out = in_time.is_err();
+            let exit = match in_time {
+                Ok(exit) => exit,
+                Err(_) => process.stop(limits.grace).await,
+            };
+            self.host.jobs.borrow_mut().settle();
+            if exit != Exit::NoSandbox || tries == TRIES {
+                return Ok(Ran { exit, timed_out, output: process.take() });
+            }
+        }
     }
 
     /// Replaces this process by a command in the sandbox, with its streams as they are. Returns only if that fails, with the
@@ -85,8 +97,15 @@ impl<'a> Confined<'a> {
     ///
     /// # Errors
     /// It could not be started, in a sentence for the model.
-    pub fn spawn(&self, output: usize) -> Result<JobId, String> {
-        let process = self.start(output)?;
+    pub async fn spawn(&self, output: usize) -> Result<JobId, String> {
+        let mut process = self.start(output)?;
+        for _ in 1..TRIES {
+            let early = tokio::time::timeout(SETTING_UP, process.wait()).await;
+            if early != Ok(Exit::NoSandbox) {
+                break;
+            }
+            process = self.start(output)?;
+        }
         let command = self.permit.access().exec.as_ref().map_or("", |it| it.command.as_str());
         self.host.jobs.borrow_mut().add(command, process)
     }

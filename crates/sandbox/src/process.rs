@@ -101,7 +101,7 @@ impl Process {
         child.stdin(stdin).stdout(Stdio::from(end)).stderr(Stdio::from(both));
         child.env_clear().envs(host.environment.vars());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
-        let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), pid: None }));
+        let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));
         let (tell, done) = watch::channel(None);
@@ -163,7 +163,7 @@ impl Shared {
     /// Tells a sandbox that never got to the command from a command that failed.
     fn judged(&self, exit: Exit) -> Exit {
         match (&self.info, exit) {
-            (Some(info), Exit::Code(1)) if inner_pid(info).is_none() => Exit::NoSandbox,
+            (Some(info), Exit::Code(1)) if !was_reached(info) => Exit::NoSandbox,
             _ => exit,
         }
     }
@@ -199,7 +199,7 @@ impl Drop for Shared {
 #[derive(Debug)]
 struct Info {
     pipe: File,
-    pid: Option<u32>,
+    said: String,
 }
 
 /// `sh -c` in a session of its own, without the terminal, dying with sid.
@@ -224,17 +224,29 @@ fn exit(status: ExitStatus) -> Exit {
     }
 }
 
-/// The pid of Bubblewrap's own init, from its JSON on the info pipe.
+impl Info {
+    /// What Bubblewrap has said so far: a line with its child's pid, and one with the exit code if the command was reached.
+    fn said(&mut self) -> &str {
+        let mut buffer = [0; 512];
+        if rustix::io::ioctl_fionbio(&self.pipe, true).is_ok() {
+            while let Ok(n @ 1..) = self.pipe.read(&mut buffer) {
+                self.said.push_str(&String::from_utf8_lossy(&buffer[..n]));
+            }
+        }
+        &self.said
+    }
+}
+
+/// The pid of Bubblewrap's own init.
 fn inner_pid(info: &Mutex<Info>) -> Option<u32> {
     let mut info = info.lock().unwrap_or_else(PoisonError::into_inner);
-    if info.pid.is_none() {
-        let mut buffer = [0; 256];
-        rustix::io::ioctl_fionbio(&info.pipe, true).ok()?;
-        let n = info.pipe.read(&mut buffer).ok()?;
-        let json: serde_json::Value = serde_json::from_slice(&buffer[..n]).ok()?;
-        info.pid = u32::try_from(json.get("child-pid")?.as_u64()?).ok();
-    }
-    info.pid
+    let json: serde_json::Value = serde_json::from_str(info.said().lines().next()?).ok()?;
+    u32::try_from(json.get("child-pid")?.as_u64()?).ok()
+}
+
+/// Whether the command was reached: only then is its exit code said.
+fn was_reached(info: &Mutex<Info>) -> bool {
+    info.lock().unwrap_or_else(PoisonError::into_inner).said().contains("exit-code")
 }
 
 async fn drain(mut pipe: Receiver, output: Arc<Mutex<Capture>>) {

@@ -28,7 +28,7 @@ pub(crate) struct Wall {
     identities: Vec<Option<(u64, u64)>>,
 }
 
-/// The pipe on which Bubblewrap tells its inner pid. The far end is closed once the child has it.
+/// The pipe on which Bubblewrap tells its inner pid, and the exit code of a command that it reached. The far end is closed once the child has it.
 pub(crate) struct InfoPipe {
     pub(crate) read: OwnedFd,
     _far: OwnedFd,
@@ -66,7 +66,7 @@ impl Wall {
         if let Some(cwd) = cwd {
             it.arg("--chdir").arg(cwd);
         }
-        it.arg("--info-fd").arg(far.as_raw_fd().to_string());
+        it.arg("--json-status-fd").arg(far.as_raw_fd().to_string());
         it.args(["--", "/bin/sh", "-c"]).args(words).process_group(0).current_dir("/");
         Ok((it, InfoPipe { read, _far: far }))
     }

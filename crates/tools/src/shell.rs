@@ -71,7 +71,7 @@ impl Tool for RunCommand {
             label: args.command,
             access,
             action: Box::new(move |place, _| {
-                Box::pin(async move { if background { start(place) } else { run(place, seconds, &spelled).await } })
+                Box::pin(async move { if background { start(place).await } else { run(place, seconds, &spelled).await } })
             }),
         })
     }
@@ -107,8 +107,8 @@ fn told(ran: &Ran, seconds: u64, cwd: &str) -> Outcome {
     }
 }
 
-fn start(place: &Confined<'_>) -> Outcome {
-    match place.spawn(OUTPUT) {
+async fn start(place: &Confined<'_>) -> Outcome {
+    match place.spawn(OUTPUT).await {
         Ok(id) => {
             Outcome::ok(format!("Started background task {id}. Read its output with command_output, stop it with kill_command."))
         }

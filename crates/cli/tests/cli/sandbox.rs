@@ -88,6 +88,30 @@ fn host_sockets_are_unreachable_and_own_ones_work() {
 }
 
 #[test]
+fn sockets_that_come_and_go_do_not_stop_commands() {
+    let it = (0..60).fold(free().args(["--max-tool-rounds", "100"]), |it, n| {
+        it.reply(Reply::call("run_command", &json!({ "command": format!("echo ran {n}") })))
+    });
+    let it = it.reply(Reply::text("done"));
+    let (path, child) = (it.beside("state/brief.sock"), it.start());
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let churn = std::thread::spawn(move || {
+        while stopped.try_recv().is_err() {
+            let _listener = UnixListener::bind(&path).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(12));
+            fs::remove_file(&path).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(12));
+        }
+    });
+    let ran = it.finish(child).status(0);
+    stop.send(()).unwrap();
+    churn.join().unwrap();
+    for n in 0..60 {
+        assert_eq!(ran.result(n), format!("Exit code 0:\nran {n}\n[cwd .]"));
+    }
+}
+
+#[test]
 fn sb_11_localhost_inside_one_command_works_and_the_host_is_out_of_reach() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
