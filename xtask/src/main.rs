@@ -1,5 +1,6 @@
 //! Chores: `cargo xtask bench | docs | list DIR | streams FOLDER`.
 mod bench;
+mod escapes;
 mod floor;
 mod streams;
 
@@ -46,10 +47,11 @@ fn sid() -> Result<PathBuf, String> {
     Ok(target.join("release/sid"))
 }
 
-/// Writes `docs/reference.md` from the program itself.
+/// Writes `docs/reference.md` from the program itself, and the table of `docs/security.md` from the escape scripts.
 fn docs() -> Done {
     let out = Command::new(sid()?).arg("reference").output().map_err(|err| err.to_string())?;
-    std::fs::write(root().join("docs/reference.md"), out.stdout).map_err(|err| err.to_string())
+    std::fs::write(root().join("docs/reference.md"), out.stdout).map_err(|err| err.to_string())?;
+    escapes::table()
 }
 
 /// The files that a search would look at, one a line: for oracles.

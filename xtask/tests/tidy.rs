@@ -155,6 +155,22 @@ fn every_claim_of_the_permissions_names_a_test_that_is_there() {
 }
 
 #[test]
+fn the_table_of_the_security_document_is_current() {
+    let text = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let scripts = files().into_iter().filter(|it| it.starts_with(root().join("tests/escapes")));
+    let mut count = 0;
+    for path in scripts {
+        let script = fs::read_to_string(&path).unwrap();
+        let field = |name: &str| script.lines().find_map(|it| it.strip_prefix(name)).unwrap().to_owned();
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let row = format!("| `{name}` | {} | {} |", field("# tries: "), field("# stopped: "));
+        assert!(text.contains(&row), "run `cargo xtask docs`: {name} is not in docs/security.md");
+        count += 1;
+    }
+    assert_eq!(text.lines().filter(|it| it.starts_with("| `")).count(), count, "run `cargo xtask docs`");
+}
+
+#[test]
 fn documents_point_at_what_exists() {
     for path in files().into_iter().filter(|it| it.extension().is_some_and(|it| it == "md")) {
         let text = fs::read_to_string(&path).unwrap();

@@ -7,6 +7,9 @@ pub struct Environment {
     vars: Vec<(OsString, OsString)>,
 }
 
+/// A shorter secret is looked for as a whole value only: its letters are in many harmless ones.
+const LONG: usize = 8;
+
 /// Variables that hold keys of models, whatever they are set to.
 const KEYS: &[&str] = &["ANTHROPIC_API_KEY", "CLAUDIUS_API_KEY", "OPENAI_API_KEY", "XAI_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
 /// Prefixes of variables that steer sid itself.
@@ -21,7 +24,7 @@ impl Environment {
             !KEYS.contains(&upper.as_str())
                 && !OWN.iter().any(|it| upper.starts_with(it))
                 && !drop.iter().any(|it| *it == name)
-                && !secrets.iter().any(|it| !it.is_empty() && value.contains(it.as_str()))
+                && !secrets.iter().any(|it| value == *it || (it.len() >= LONG && value.contains(it.as_str())))
         };
         Self { vars: vars.into_iter().filter(|(name, value)| keep(name, value)).collect() }
     }
@@ -72,12 +75,15 @@ mod tests {
             ("OPENAI_API_KEY", "sk-1"),
             ("claudius_api_key", "x"),
             ("SID_MODEL", "m"),
-            ("MY_COPY", "Bearer sk-file"),
+            ("MY_COPY", "Bearer sk-file-1234"),
+            ("SHORT", "k"),
+            ("WORK", "a k in a word"),
             ("DROP_ME", "1"),
             ("GITHUB_TOKEN", "kept: developer tools need it"),
         ];
-        let it = Environment::new(vars.map(|(a, b)| (a.into(), b.into())), &["sk-file".into(), String::new()], &["DROP_ME".into()]);
+        let it =
+            Environment::new(vars.map(|(a, b)| (a.into(), b.into())), &["sk-file-1234".into(), "k".into()], &["DROP_ME".into()]);
         let names: Vec<_> = it.vars().map(|(name, _)| name.to_str().unwrap()).collect();
-        assert_eq!(names, ["PATH", "GITHUB_TOKEN"]);
+        assert_eq!(names, ["PATH", "WORK", "GITHUB_TOKEN"]);
     }
 }

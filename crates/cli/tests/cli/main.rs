@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test code")]
 mod decisions;
 mod edits;
+mod escapes;
 mod headless;
 mod limits;
 mod models;

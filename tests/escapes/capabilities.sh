@@ -1,0 +1,4 @@
+# tries: hold a capability
+# stopped: all are dropped
+# control: no
+! grep -q "CapEff:.0000000000000000" /proc/self/status || ! grep -q "CapBnd:.0000000000000000" /proc/self/status

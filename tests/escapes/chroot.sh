@@ -1,0 +1,4 @@
+# tries: chroot elsewhere
+# stopped: no capabilities
+# control: no
+chroot / sh -c true

@@ -1,0 +1,4 @@
+# tries: set the clock
+# stopped: no capabilities
+# control: no
+date -s "2001-01-01"

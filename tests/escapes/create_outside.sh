@@ -1,0 +1,4 @@
+# tries: create a file outside the workspace
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+echo x > "$OUTSIDE/new"

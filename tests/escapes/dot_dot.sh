@@ -1,0 +1,4 @@
+# tries: write through ..
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+echo x > ../outside/f

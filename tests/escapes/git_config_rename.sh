@@ -1,0 +1,4 @@
+# tries: replace Git's configuration by renaming
+# stopped: a mount point can't be replaced
+# control: yes
+cp .git/config c && echo "[core]" >> c && mv c .git/config

@@ -1,0 +1,4 @@
+# tries: write through a hard link made to a file outside
+# stopped: a link can't cross mounts
+# control: yes
+ln "$OUTSIDE/f" hard && echo x > hard

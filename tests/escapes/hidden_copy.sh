@@ -1,0 +1,4 @@
+# tries: move a hidden file to another name
+# stopped: a mount point can't be renamed
+# control: yes
+mv hidden.txt shown.txt && grep -q hidden-words shown.txt

@@ -1,0 +1,4 @@
+# tries: change the host's name
+# stopped: no capabilities, and /proc/sys is read-only
+# control: no
+hostname sid-was-here || echo sid-was-here > /proc/sys/kernel/hostname

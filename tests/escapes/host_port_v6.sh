@@ -1,0 +1,4 @@
+# tries: connect to a port of the host over IPv6
+# stopped: a network of its own
+# control: yes
+python3 -c 'import os, socket; socket.create_connection(("::ffff:127.0.0.1", int(os.environ["HOST_PORT"])), 2)'

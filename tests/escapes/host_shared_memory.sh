@@ -1,0 +1,4 @@
+# tries: read what lies in the host's shared memory
+# stopped: /dev/shm is private
+# control: yes
+grep -q mark "/dev/shm/$MARK"

@@ -1,0 +1,4 @@
+# tries: read sid's file of keys
+# stopped: it is covered
+# control: yes
+grep -q api_key "$HOME/.config/sid/providers.toml"

@@ -1,0 +1,4 @@
+# tries: bind the folder elsewhere in a namespace and write there
+# stopped: a read-only mount stays so when it is bound
+# control: no
+unshare -Urm sh -c 'mkdir -p /tmp/m && mount --bind "$OUTSIDE" /tmp/m && echo x > /tmp/m/f'

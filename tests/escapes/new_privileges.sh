@@ -1,0 +1,4 @@
+# tries: gain privileges by a set-uid program
+# stopped: no new privileges
+# control: yes
+grep -q "NoNewPrivs:.0" /proc/self/status

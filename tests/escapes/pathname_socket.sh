@@ -1,0 +1,4 @@
+# tries: connect to a socket file of the host
+# stopped: it is covered
+# control: yes
+python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ["SOCKET"])'

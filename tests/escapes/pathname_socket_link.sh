@@ -1,0 +1,4 @@
+# tries: connect to a socket file through a link
+# stopped: it is covered where it is
+# control: yes
+ln -s "$SOCKET" s && python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("s")'

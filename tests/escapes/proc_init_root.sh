@@ -1,0 +1,4 @@
+# tries: write through the root of process 1
+# stopped: process 1 is the sandbox's own
+# control: no
+echo x > "/proc/1/root$OUTSIDE/f"

@@ -1,0 +1,4 @@
+# tries: write through /proc/self/cwd
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+cd / && echo x > "/proc/self/cwd$OUTSIDE/f"

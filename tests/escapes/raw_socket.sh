@@ -1,0 +1,4 @@
+# tries: open a raw socket
+# stopped: no capabilities
+# control: no
+python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'

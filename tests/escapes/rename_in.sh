@@ -1,0 +1,4 @@
+# tries: move a file from outside into the workspace
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+mv "$OUTSIDE/f" taken

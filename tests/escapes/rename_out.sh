@@ -1,0 +1,4 @@
+# tries: move a file out of the workspace
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+echo x > mine && mv mine "$OUTSIDE/f"

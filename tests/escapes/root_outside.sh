@@ -1,0 +1,4 @@
+# tries: enter the root of a process outside
+# stopped: it is not in /proc
+# control: yes
+test -e "/proc/$HOST_PID/root/etc" && grep -q cli "/proc/$HOST_PID/comm"

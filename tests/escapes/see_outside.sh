@@ -1,0 +1,4 @@
+# tries: see a process outside
+# stopped: /proc shows the sandbox's own processes
+# control: yes
+test -d "/proc/$HOST_PID" && tr "\0" " " < "/proc/$HOST_PID/cmdline" | grep -q cli

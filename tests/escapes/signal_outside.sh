@@ -1,0 +1,4 @@
+# tries: signal a process outside
+# stopped: it has no pid in here
+# control: yes
+kill -0 "$HOST_PID"

@@ -1,0 +1,4 @@
+# tries: read from the caller's standard input
+# stopped: it is /dev/null
+# control: no
+test "$(readlink /proc/self/fd/0)" != /dev/null

@@ -1,0 +1,4 @@
+# tries: write through a symbolic link
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+ln -s "$OUTSIDE/f" soft && echo x > soft

@@ -1,0 +1,4 @@
+# tries: change the times of a file outside
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+touch -d '1 year ago' "$OUTSIDE/f"

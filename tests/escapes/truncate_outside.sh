@@ -1,0 +1,4 @@
+# tries: truncate a file outside
+# stopped: the file system outside the workspace is mounted read-only
+# control: yes
+truncate -s 0 "$OUTSIDE/f"

@@ -1,0 +1,4 @@
+# tries: edit the ignore file that hides
+# stopped: it is protected
+# control: yes
+echo > .sidignore

@@ -1,0 +1,4 @@
+# tries: unmount the private /tmp
+# stopped: no capabilities
+# control: no
+umount /tmp

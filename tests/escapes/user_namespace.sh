@@ -1,0 +1,4 @@
+# tries: gain capabilities in a user namespace and remount
+# stopped: the inherited mounts are locked
+# control: no
+unshare -Ur sh -c 'mount -o remount,rw,bind / / && echo x > "$OUTSIDE/f"'
