@@ -19,6 +19,8 @@ pub struct Host {
     pub(crate) spare: RefCell<Option<Spare>>,
     /// Whether a sandbox was ever needed; until then none is prepared.
     pub(crate) sandbox_used: Cell<bool>,
+    /// Whether what an earlier sid left behind was looked for.
+    swept: Cell<bool>,
 }
 
 /// A program that commands need and that isn't there.
@@ -39,7 +41,15 @@ impl Host {
     #[must_use]
     pub fn new(environment: Environment, keep: PathBuf) -> Self {
         let bwrap = find_program("bwrap", environment.get("PATH").map_or("".as_ref(), |it| it.as_os_str()));
-        Self { bwrap, environment, keep, jobs: RefCell::default(), spare: RefCell::default(), sandbox_used: Cell::new(false) }
+        Self {
+            bwrap,
+            environment,
+            keep,
+            jobs: RefCell::default(),
+            spare: RefCell::default(),
+            sandbox_used: Cell::new(false),
+            swept: Cell::new(false),
+        }
     }
 
     /// Tries the sandbox, and returns the version of its program.
@@ -83,8 +93,12 @@ impl Host {
         ))
     }
 
-    /// Prepares a sandbox for the next command, once commands are being run. Call it while nothing else is to be done.
+    /// Prepares a sandbox for the next command, once commands are being run; and ends those that an earlier sid was killed
+    /// over. Call it while nothing else is to be done.
     pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
+        if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
+            crate::signals::sweep(marker);
+        }
         let useful = self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
         if useful {
             // One that can't be made is no fault: the command itself will say what is wrong.

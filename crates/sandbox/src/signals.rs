@@ -1,5 +1,5 @@
 //! Reaching the processes of a child.
-use std::fs;
+use std::{fs, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -32,6 +32,31 @@ pub(crate) fn kill_session(leader: u32) {
         // pid (comm) state ppid pgrp session …; comm may hold anything, so count from its end.
         let session = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(3)?.parse::<u32>().ok());
         if let Some(pid) = Pid::from_raw(pid).filter(|_| session == Some(leader)) {
+            let _gone = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Kills sandboxes that an earlier sid left behind when it was killed while they were being set up: Bubblewrap dies with its
+/// parent, but its child only learns of that later, and waits for ever. `marker` is an argument that only ours have.
+pub(crate) fn sweep(marker: &Path) {
+    let program =
+        |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok()?.file_name().map(|it| it.to_string_lossy().into_owned());
+    for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|it| *it == 0);
+        let ours =
+            words.next().is_some_and(|it| it.ends_with(b"bwrap")) && words.any(|it| it == marker.as_os_str().as_encoded_bytes());
+        if !ours {
+            continue;
+        }
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse::<i32>().ok());
+        // The parent of a living one is its sid, or the outer half of itself. Where the parent can't be known, nothing is done.
+        let kept = |it: i32| program(it).is_none_or(|it| matches!(it.as_str(), "bwrap" | "sid" | "sigit"));
+        let left = parent.is_some_and(|it| it == 1 || !kept(it));
+        if let Some(pid) = Pid::from_raw(pid).filter(|_| left) {
             let _gone = rustix::process::kill_process(pid, Signal::KILL);
         }
     }

@@ -142,8 +142,12 @@ fn ss_02_killed_after_every_record_of_twenty_rounds_it_ends_the_same() {
 #[test]
 fn killed_for_real_at_every_record_nothing_is_lost_or_done_twice() {
     let rounds: Vec<Value> = (0..6).map(|n| json!({"command": format!("echo {n} >> log")})).collect();
-    let answers =
-        |it: Test| rounds.iter().fold(it, |it, args| it.reply(Reply::call("run_command", args))).reply(Reply::text("the end"));
+    // The model takes its time, as real ones do: long enough for the look at what was left behind.
+    let late = |it| Reply::Late(std::time::Duration::from_millis(15), Box::new(it));
+    let answers = |it: Test| {
+        let it = rounds.iter().fold(it, |it, args| it.reply(late(Reply::call("run_command", args))));
+        it.reply(late(Reply::text("the end")))
+    };
     let records = 2 + 3 * rounds.len() + 2;
     for n in 1..records {
         let it = answers(free());
@@ -157,9 +161,11 @@ fn killed_for_real_at_every_record_nothing_is_lost_or_done_twice() {
         let before: Vec<Value> = it.journal();
         let acknowledged = before.iter().filter(|it| it["finished"]["outcome"]["status"] == "ok").count();
         let it = again(it, &id);
-        it.fake().reply([Reply::text("the end")]);
+        it.fake().reply([late(Reply::text("the end"))]);
         let ran = it.run().status(0);
         assert_eq!(ran.of_type("result")[0]["text"], "the end", "{n}");
+        let here = it.beside("").display().to_string();
+        eventually("no sandbox is left behind", || !crate::shells::sandboxes().contains(&here));
         let log = String::from_utf8(fs::read(it.path("log")).unwrap_or_default()).unwrap();
         let mut seen: Vec<&str> = log.lines().collect();
         assert!(seen.len() >= acknowledged, "{n}: {acknowledged} were acknowledged, the log is {log:?}");

@@ -288,7 +288,7 @@ fn a_sandbox_made_ahead_runs_commands_like_any_other() {
 }
 
 /// The command lines of all sandboxes.
-fn sandboxes() -> String {
+pub(crate) fn sandboxes() -> String {
     let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
     all.filter(|it| it.starts_with(b"/usr/bin/bwrap")).map(|it| String::from_utf8_lossy(&it).into_owned()).collect()
 }
