@@ -40,24 +40,26 @@ pub(crate) fn kill_session(leader: u32) {
 /// Kills sandboxes that an earlier sid left behind when it was killed while they were being set up: Bubblewrap dies with its
 /// parent, but its child only learns of that later, and waits for ever. `marker` is an argument that only ours have.
 pub(crate) fn sweep(marker: &Path) {
-    let program =
-        |pid: i32| fs::read_link(format!("/proc/{pid}/exe")).ok()?.file_name().map(|it| it.to_string_lossy().into_owned());
     for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
         let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let mut words = line.split(|it| *it == 0);
         let ours =
             words.next().is_some_and(|it| it.ends_with(b"bwrap")) && words.any(|it| it == marker.as_os_str().as_encoded_bytes());
-        if !ours {
-            continue;
-        }
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse::<i32>().ok());
-        // The parent of a living one is its sid, or the outer half of itself. Where the parent can't be known, nothing is done.
-        let kept = |it: i32| program(it).is_none_or(|it| matches!(it.as_str(), "bwrap" | "sid" | "sigit"));
-        let left = parent.is_some_and(|it| it == 1 || !kept(it));
-        if let Some(pid) = Pid::from_raw(pid).filter(|_| left) {
+        if let Some(pid) = Pid::from_raw(pid).filter(|_| ours && is_left_half(&entry.path())) {
             let _gone = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
+}
+
+/// Whether this is the inner half of a sandbox, the first process of a namespace of its own, without its outer half.
+fn is_left_half(proc: &Path) -> bool {
+    let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
+    let field =
+        |name: &str| status.lines().find_map(|it| it.strip_prefix(name)).map(|it| it.split_whitespace().collect::<Vec<_>>());
+    let (Some(pids), Some(parent)) = (field("NSpid:"), field("PPid:")) else { return false };
+    let inner = pids.len() > 1 && pids.last() == Some(&"1");
+    // The outer half lives as long as its sid does; where the parent can't be read, nothing is done.
+    let parent = fs::read_to_string(format!("/proc/{}/comm", parent.concat()));
+    inner && parent.is_ok_and(|it| it.trim_end() != "bwrap")
 }

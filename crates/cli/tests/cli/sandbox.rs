@@ -112,6 +112,22 @@ fn sockets_that_come_and_go_do_not_stop_commands() {
 }
 
 #[test]
+fn a_living_sandbox_of_somebody_else_is_left_alone() {
+    let it = free().reply(Reply::Late(std::time::Duration::from_millis(100), Box::new(Reply::text("done"))));
+    let sessions = it.beside("state/sessions");
+    fs::create_dir(&sessions).unwrap();
+    let mut other = std::process::Command::new("bwrap");
+    other.args(["--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc", "--tmpfs"]).arg(&sessions);
+    let mut other = other.args(["--", "sleep", "66.25"]).spawn().unwrap();
+    crate::shells::eventually("the other runs", || crate::shells::alive("sleep 66.25"));
+    let _ran = it.run().status(0);
+    assert!(crate::shells::alive("sleep 66.25"));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let _left = std::process::Command::new("pkill").args(["-f", "sleep 66.25"]).status();
+}
+
+#[test]
 fn sb_11_localhost_inside_one_command_works_and_the_host_is_out_of_reach() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
