@@ -9,7 +9,7 @@ use std::{
 };
 
 use sid_core::Event;
-use sid_engine::{Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
+use sid_engine::{AfterCut, Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
 use sid_journal::{Store, new_id};
 use sid_policy::{Mode, Rules};
 use sid_provider::{Http, Model, Replay, Resolved, Wire, resolve};
@@ -243,6 +243,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         host,
         limits: job.limits,
         review: ReviewSettings { model: settings.review_model, user_policy: places.config.map(|it| it.join("SECURITY.md")) },
+        after_cut: AfterCut::EndJobs,
         secrets,
     };
     let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;

@@ -7,7 +7,7 @@ use sid_policy::{Answer, Permit, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
 use sid_tools::{Action, View};
 
-use crate::{Cut, Engine, Failed, Interrupt, clock::now};
+use crate::{AfterCut, Cut, Engine, Failed, Interrupt, clock::now};
 
 /// A call that may run.
 struct Ready {
@@ -179,7 +179,10 @@ impl Engine {
         let outcomes = match outcomes {
             Ok(it) => it,
             Err(cut) => {
-                self.host.stop_waited(GRACE).await;
+                match self.after_cut {
+                    AfterCut::KeepJobs => self.host.stop_waited(GRACE).await,
+                    AfterCut::EndJobs => self.host.shut_down(GRACE).await,
+                }
                 return Ok(Some(cut));
             }
         };

@@ -20,6 +20,15 @@ pub struct Limits {
     pub time: Option<Duration>,
 }
 
+/// What happens to background commands when a turn is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterCut {
+    /// They go on: a person may want them.
+    KeepJobs,
+    /// They end with it, at once: the process ends too, and its time is short.
+    EndJobs,
+}
+
 /// What an engine is made of.
 pub struct Parts {
     /// Where records go.
@@ -44,6 +53,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How crossings are reviewed in `auto`.
     pub review: ReviewSettings,
+    /// What a cut turn leaves of background commands.
+    pub after_cut: AfterCut,
     /// Exact values that never appear in an outcome.
     pub secrets: Vec<String>,
 }
@@ -61,6 +72,7 @@ pub struct Engine {
     pub(crate) review: ReviewSettings,
     pub(crate) wire: Wire,
     pub(crate) model_id: String,
+    pub(crate) after_cut: AfterCut,
     pub(crate) secrets: Vec<String>,
     pub(crate) cwd: PathBuf,
     created: u64,
@@ -103,6 +115,7 @@ impl Engine {
             review: parts.review,
             wire: parts.wire,
             model_id: parts.model_id,
+            after_cut: parts.after_cut,
             secrets: parts.secrets,
             cwd,
             created,

@@ -11,6 +11,6 @@ mod review;
 mod turn;
 
 pub use cut::{Cut, Interrupt};
-pub use engine::{Engine, Limits, Parts};
+pub use engine::{AfterCut, Engine, Limits, Parts};
 pub use review::ReviewSettings;
 pub use turn::Failed;

@@ -92,6 +92,23 @@ fn sh_03_signals_end_the_turn_and_every_child() {
 }
 
 #[test]
+fn a_signal_ends_it_within_a_second_whatever_the_commands_think() {
+    for mode in ["workspace_write", "full_access"] {
+        let stubborn = |seconds: &str| format!("trap '' TERM; while true; do sleep {seconds}; done");
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode]);
+        let it = it.reply(Reply::call("run_command", &json!({"command": stubborn("48.11"), "run_in_background": true})));
+        let it = it.reply(Reply::call("run_command", &json!({"command": stubborn("48.12")})));
+        let child = it.start();
+        eventually("both run", || alive("sleep 48.11") && alive("sleep 48.12"));
+        signal(&child, "TERM");
+        let begun = Instant::now();
+        let _ran = it.finish(child).status(143);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{mode}: {:?}", begun.elapsed());
+        assert!(!alive("sleep 48.11") && !alive("sleep 48.12"), "{mode}");
+    }
+}
+
+#[test]
 fn sh_03_killing_sid_kills_the_children_too() {
     for mode in ["workspace_write", "full_access"] {
         let tag = format!("sleep 405.{}", mode.len());
