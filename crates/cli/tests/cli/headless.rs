@@ -108,11 +108,11 @@ fn prompt_short_form_and_second_name() {
 }
 
 #[test]
-fn the_prompt_comes_from_stdin_only_when_asked() {
+fn hl_02_the_prompt_comes_from_stdin_only_when_asked() {
     let it = sid().args(["-"]).stdin("from stdin").reply(Reply::text("ok"));
     let _ran = it.run().status(0);
     assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "from stdin");
-    // hl_02: an inherited pipe that never ends is not waited for.
+    // An inherited pipe that never ends is not waited for.
     let it = sid().args(["hi"]).stdin("").reply(Reply::text("ok"));
     let mut child = it.start();
     let held = child.stdin.take();

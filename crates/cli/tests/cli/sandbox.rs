@@ -128,6 +128,26 @@ fn a_living_sandbox_of_somebody_else_is_left_alone() {
 }
 
 #[test]
+fn sb_09_a_project_with_a_cached_dependency_builds() {
+    let cargo = std::path::Path::new(env!("CARGO"));
+    let home = std::env::home_dir().unwrap();
+    let of = |name: &str, folder: &str| std::env::var(name).unwrap_or_else(|_| home.join(folder).display().to_string());
+    let (cargo_home, rustup_home) = (of("CARGO_HOME", ".cargo"), of("RUSTUP_HOME", ".rustup"));
+    let it = free()
+        .file("Cargo.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nitoa = \"1\"\n");
+    let it = it.file("src/main.rs", "fn main() { println!(\"{}\", itoa::Buffer::new().format(7)) }\n");
+    let mut lock = std::process::Command::new(cargo);
+    lock.args(["generate-lockfile", "--offline", "-q"]).current_dir(it.path("")).env("CARGO_HOME", &cargo_home);
+    assert!(lock.status().unwrap().success(), "the dependency is one of sid's own, so it is in the cache");
+    let it = it.env("CARGO_HOME", &cargo_home).env("RUSTUP_HOME", &rustup_home);
+    let build = format!("{} run --offline -q", cargo.display());
+    let caches = "touch \"$CARGO_HOME/planted\"";
+    let ran = it.rounds([command(&build), command(caches)]).run().status(0);
+    assert_eq!(ran.result(0), "Exit code 0:\n7\n[cwd .]");
+    assert!(ran.result(1).contains("Read-only file system"), "the real cache can't be poisoned: {}", ran.result(1));
+}
+
+#[test]
 fn sb_11_localhost_inside_one_command_works_and_the_host_is_out_of_reach() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -140,7 +160,7 @@ fn sb_11_localhost_inside_one_command_works_and_the_host_is_out_of_reach() {
 }
 
 #[test]
-fn git_works_in_a_clone_a_worktree_and_a_submodule() {
+fn sb_01_git_works_in_a_clone_a_worktree_and_a_submodule() {
     let commit = "git -c user.name=a -c user.email=a@a commit -qam change && git log --oneline | head -1 && git status --porcelain";
     let run_in = |it: Test, dir: &str| -> (Test, String) {
         let dir = it.path(dir).display().to_string();
