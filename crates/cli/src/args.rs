@@ -28,6 +28,16 @@ pub(crate) enum Command {
     Doctor,
     /// List, show, export and delete saved sessions
     Sessions(SessionsArgs),
+    /// See what commands reached through the managed network
+    Network {
+        #[command(subcommand)]
+        command: NetworkCommand,
+    },
+    /// List, give and take back trust in what workspaces ask for
+    Trust {
+        #[command(subcommand)]
+        command: Option<TrustCommand>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -85,6 +95,9 @@ pub(crate) struct RunArgs {
     /// Never run this tool; wins over everything (repeatable)
     #[arg(long = "deny-tool", value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) deny_tool: Vec<String>,
+    /// Trust for this run what the workspace's sid.toml asks for
+    #[arg(long)]
+    pub(crate) trust: bool,
     /// Rounds of tool calls, 1 to 500 [default: 24]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(crate) max_tool_rounds: Option<String>,
@@ -106,6 +119,34 @@ pub(crate) struct RunArgs {
 pub(crate) enum Output {
     Text,
     Jsonl,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NetworkCommand {
+    /// List destinations that were reached and refused
+    Log {
+        /// A session's id, a unique prefix, or its folder; else all sessions of this directory
+        id: Option<String>,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustCommand {
+    /// List the files of workspaces that are trusted
+    List,
+    /// Trust what a workspace asks for, until its file changes
+    Add {
+        /// The workspace [default: this directory]
+        dir: Option<PathBuf>,
+    },
+    /// Trust nothing of a workspace any more
+    Revoke {
+        /// The workspace [default: this directory]
+        dir: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -61,6 +61,7 @@ fn play(dir: &Path) -> ExitCode {
         mode: Some(Mode::WorkspaceWrite),
         allow: ["edit_file", "run_command"].map(str::to_owned).into(),
         deny: std::collections::BTreeSet::new(),
+        trust: false,
         limits: Limits { rounds: 24, tokens: None, time: None },
         style: Style::Tour,
         sessions: Some(sessions.clone()),

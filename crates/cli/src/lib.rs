@@ -4,6 +4,7 @@ mod args;
 mod demo;
 mod doctor;
 mod export;
+mod network;
 mod paths;
 mod print;
 mod reference;
@@ -11,6 +12,7 @@ mod run;
 mod sessions;
 mod settings;
 mod signals;
+mod trust;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
@@ -36,6 +38,8 @@ pub fn main() -> ExitCode {
         Some(Command::Demo(it)) => demo::demo(&it),
         Some(Command::Doctor) => doctor::doctor(),
         Some(Command::Sessions(it)) => sessions::sessions(it.command),
+        Some(Command::Network { command }) => network::network(&command),
+        Some(Command::Trust { command }) => trust::trust(command),
         Some(Command::Completions { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "sid", &mut std::io::stdout());
             ExitCode::SUCCESS

@@ -18,7 +18,9 @@ pub(crate) fn reference() -> String {
     command.build();
     help(&mut out, &mut command);
     out.push_str("\n## `settings.toml`\n\n");
-    keys(&mut out, SETTINGS);
+    keys(&mut out, &[SETTINGS, sid_project::NETWORK].concat());
+    out.push_str("\n## `sid.toml` of a workspace\n\nThe first of `sid.toml`, `rig.toml`, `happy.toml` that is not empty.\n\n");
+    keys(&mut out, &[sid_project::POLICY, sid_project::NETWORK].concat());
     out.push_str("\n## `providers.toml`\n\n");
     keys(&mut out, PROVIDERS);
     out.push_str(
@@ -26,16 +28,28 @@ pub(crate) fn reference() -> String {
     );
     let view = sid_tools::View { cwd: "/".into() };
     for tool in sid_tools::sigit() {
-        let operation = operation(tool.as_ref(), &view);
-        let _infallible =
-            write!(out, "\n### `{}` ({operation})\n\n{}\n\n```json\n{}\n```\n", tool.name(), tool.description(), tool.schema());
+        describe(&mut out, tool.as_ref(), &view);
+    }
+    out.push_str("\n## Shells of other families\n\nBy the key `tools.shells` they take the place of `run_command`, `command_output` and `kill_command`.\n");
+    for (_, shells) in sid_tools::Shells::ALL.into_iter().filter(|it| it.1 != sid_tools::Shells::Sigit) {
+        for tool in shells.tools() {
+            describe(&mut out, tool.as_ref(), &view);
+        }
     }
     out
 }
 
+fn describe(out: &mut String, tool: &dyn sid_tools::Tool, view: &sid_tools::View) {
+    {
+        let operation = operation(tool, view);
+        let _infallible =
+            write!(out, "\n### `{}` ({operation})\n\n{}\n\n```json\n{}\n```\n", tool.name(), tool.description(), tool.schema());
+    }
+}
+
 /// The operation behind a tool, from a plan with the least arguments.
 fn operation(tool: &dyn sid_tools::Tool, view: &sid_tools::View) -> &'static str {
-    let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[]}"#;
+    let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[],"cmd":"x","session_id":1,"input":"x","chars":"x","task_ids":[1]}"#;
     tool.plan(least, view).map_or("?", |it| it.access.operation)
 }
 
@@ -58,6 +72,7 @@ fn keys(out: &mut String, keys: &[Key]) {
             Kind::Number => "number".to_owned(),
             Kind::Switch => "true, false".to_owned(),
             Kind::Texts => "list of texts".to_owned(),
+            Kind::Numbers => "list of numbers".to_owned(),
         };
         let _infallible = writeln!(out, "| `{}` | {value} | {} |", key.path, key.doc);
     }

@@ -11,9 +11,11 @@ use std::{
 use sid_core::Event;
 use sid_engine::{AfterCut, Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
 use sid_journal::{Store, new_id};
-use sid_policy::{Mode, Rules};
+use sid_policy::{Fence, Mode, Rules};
+use sid_project::{Places, Policy, Standing};
 use sid_provider::{Http, Model, Replay, Resolved, Wire, resolve};
 use sid_sandbox::{Environment, Host};
+use sid_tools::Shells;
 
 use crate::{
     USAGE,
@@ -23,6 +25,7 @@ use crate::{
     say,
     settings::{Settings, env},
     signals::Stopper,
+    trust,
 };
 
 /// Rounds of tool calls when nobody says otherwise.
@@ -52,6 +55,8 @@ pub(crate) struct Job {
     pub(crate) mode: Option<Mode>,
     pub(crate) allow: BTreeSet<String>,
     pub(crate) deny: BTreeSet<String>,
+    /// What the workspace asks for counts in this run.
+    pub(crate) trust: bool,
     pub(crate) limits: Limits,
     pub(crate) style: Style,
     /// Where sessions are kept, if not where they usually are.
@@ -91,6 +96,7 @@ impl Job {
             mode,
             allow: args.allow_tool.iter().cloned().collect(),
             deny: args.deny_tool.iter().cloned().collect(),
+            trust: args.trust,
             limits,
             style,
             sessions: None,
@@ -199,7 +205,8 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     sid_sandbox::scrub();
     let (model, wire, model_id) = model(job.model.as_deref(), &env, &settings).await?;
     let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
-    let fence = sid_project::fence(&job.cwd, &job.roots, places.secret())?;
+    let (fence, about) = fence(&job, &places, &settings)?;
+    let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
     let store = Store::new(root);
     let keep = |err: sid_journal::Error| match err {
         sid_journal::Error::Io(path, err) => {
@@ -228,9 +235,9 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         default: settings.default,
         tools: settings.tools,
     };
-    let host = Host::new(environment, journal.dir().join("before"));
+    let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
     let resumed = job.resume.is_some();
-    let (records, notices) = (loaded.records, loaded.notices);
+    let (records, notices) = (loaded.records, [loaded.notices, about].concat());
     let parts = Parts {
         journal,
         records,
@@ -238,11 +245,15 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         model,
         wire,
         model_id,
-        tools: sid_tools::sigit(),
+        tools: sid_tools::with_shells(settings.shells.unwrap_or(Shells::Sigit)),
         rules,
         host,
         limits: job.limits,
-        review: ReviewSettings { model: settings.review_model, user_policy: places.config.map(|it| it.join("SECURITY.md")) },
+        review: ReviewSettings {
+            model: settings.review_model,
+            user_policy: places.config.map(|it| it.join("SECURITY.md")),
+            time: None,
+        },
         after_cut: AfterCut::EndJobs,
         secrets,
     };
@@ -250,6 +261,20 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
+}
+
+/// The walls of the workspace with what its policy and the user's settings say, and what a person should know of them.
+fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<String>), String> {
+    let mut fence = sid_project::fence(&job.cwd, &job.roots, places.secret())?;
+    let root = fence.roots.first().cloned().unwrap_or_default();
+    let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
+    let (standing, hint) = if job.trust { (Standing::Trusted, None) } else { trust::standing(&policy, &root) };
+    fence.network = Arc::new(policy.reach(&settings.network, standing));
+    fence.protected.extend(policy.protected);
+    for root in fence.roots.clone() {
+        fence.protected.extend(places.below(&root));
+    }
+    Ok((fence, policy.notices.into_iter().chain(hint).collect()))
 }
 
 async fn model(named: Option<&str>, env: &sid_provider::Env, settings: &Settings) -> Result<(Model, Wire, String), String> {

@@ -6,8 +6,10 @@ use std::{
 };
 
 use sid_config::{Complaint, Key, Kind, Layer, Value};
-use sid_policy::{Default as Stance, Mode};
+use sid_policy::{Default as Stance, Mode, Network};
+use sid_project::NETWORK;
 use sid_provider::{Env, Profile, Profiles};
+use sid_tools::Shells;
 
 use crate::paths::var;
 
@@ -16,6 +18,11 @@ const MODES: &[&str] = &["plan", "read_only", "manual", "workspace_write", "auto
 
 /// The keys of `settings.toml`.
 pub(crate) const SETTINGS: &[Key] = &[
+    Key {
+        path: "tools.shells",
+        kind: Kind::OneOf(&["sigit", "claude", "codex", "grok"]),
+        doc: "whose names and schemas the shell tools have; sigit if absent",
+    },
     Key { path: "permissions.mode", kind: Kind::OneOf(MODES), doc: "the mode of headless runs without --mode" },
     Key { path: "permissions.default", kind: Kind::OneOf(STANCES), doc: "what happens to tools that change something" },
     Key { path: "permissions.tools.*", kind: Kind::OneOf(STANCES), doc: "the same for one tool, by its name or its operation" },
@@ -55,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) default: Option<Stance>,
     pub(crate) tools: BTreeMap<String, Stance>,
     pub(crate) review_model: Option<String>,
+    pub(crate) network: Network,
+    pub(crate) shells: Option<Shells>,
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
@@ -69,8 +78,9 @@ impl Settings {
         let mut it = Self::default();
         let mut wrong = Vec::new();
         if let Some(root) = root {
-            match layer(root.join("settings.toml"), SETTINGS) {
-                Ok(layer) => it.take_settings(&layer),
+            let keys: Vec<Key> = SETTINGS.iter().chain(NETWORK).copied().collect();
+            match layer(root.join("settings.toml"), &keys) {
+                Ok(layer) => wrong.extend(it.take_settings(&layer)),
                 Err(complaints) => wrong.extend(complaints),
             }
             match layer(root.join("providers.toml"), PROVIDERS) {
@@ -87,7 +97,9 @@ impl Settings {
         if wrong.is_empty() { Ok(it) } else { Err(wrong) }
     }
 
-    fn take_settings(&mut self, layer: &Layer) {
+    fn take_settings(&mut self, layer: &Layer) -> Vec<String> {
+        let shells = layer.text("tools.shells");
+        self.shells = Shells::ALL.into_iter().find(|it| Some(it.0) == shells).map(|it| it.1);
         self.mode = layer.text("permissions.mode").and_then(|it| it.parse().ok());
         self.default = layer.text("permissions.default").and_then(stance);
         self.review_model = layer.text("permissions.review_model").map(str::to_owned);
@@ -98,6 +110,13 @@ impl Settings {
         self.notices = unused.map(|it| format!("{}: `{it}` has no effect in this build", layer.file().display())).collect();
         self.drop = layer.texts("environment.drop").to_vec();
         self.set = layer.below("environment.set").filter_map(|(name, it)| Some((name.to_owned(), text(it)?.to_owned()))).collect();
+        match sid_project::network(layer) {
+            Ok(it) => {
+                self.network = it.unwrap_or_default();
+                Vec::new()
+            }
+            Err(all) => all.iter().map(Complaint::to_string).collect(),
+        }
     }
 
     fn take_profiles(&mut self, layer: &Layer) -> Vec<String> {

@@ -20,6 +20,8 @@ pub enum Kind {
     Switch,
     /// A list of texts.
     Texts,
+    /// A list of whole numbers.
+    Numbers,
 }
 
 /// A key that a file may hold.
@@ -44,12 +46,16 @@ pub enum Value {
     Switch(bool),
     /// A list of texts.
     Texts(Vec<String>),
+    /// A list of whole numbers.
+    Numbers(Vec<i64>),
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     path: Vec<String>,
     value: Value,
+    /// Where it is, and where each of its parts is if it is a list.
+    lines: Vec<usize>,
 }
 
 /// One file's settings, each with its place.
@@ -65,15 +71,44 @@ impl Layer {
     /// # Errors
     /// Everything that is wrong with it; nothing of the file should then be used.
     pub fn parse(file: &Path, text: &str, keys: &[Key]) -> Result<Self, Vec<Complaint>> {
-        let mut reader = Reader { file, text, keys, entries: Vec::new(), complaints: Vec::new() };
+        let (it, unknown) = Self::parse_known(file, text, keys)?;
+        if unknown.is_empty() { Ok(it) } else { Err(unknown) }
+    }
+
+    /// The same for a file that others read too: keys that are none of ours are handed back beside what is understood.
+    ///
+    /// # Errors
+    /// Everything else that is wrong with it; nothing of the file should then be used.
+    pub fn parse_known(file: &Path, text: &str, keys: &[Key]) -> Result<(Self, Vec<Complaint>), Vec<Complaint>> {
+        let mut reader = Reader { file, text, keys, entries: Vec::new(), complaints: Vec::new(), unknown: Vec::new() };
         match DeTable::parse(text) {
             Ok(table) => reader.table(&mut Vec::new(), table.get_ref()),
             Err(err) => reader.complain(err.span().map_or(0, |it| it.start), err.message().to_owned(), None),
         }
         if reader.complaints.is_empty() {
-            Ok(Self { file: file.to_owned(), entries: reader.entries })
+            Ok((Self { file: file.to_owned(), entries: reader.entries }, reader.unknown))
         } else {
+            // In the order of the file, so that the first to mend comes first.
+            reader.complaints.append(&mut reader.unknown);
+            reader.complaints.sort_by_key(|it| it.line);
             Err(reader.complaints)
+        }
+    }
+
+    /// A complaint about the n-th part of the value at a dotted path.
+    #[must_use]
+    pub fn complaint(&self, path: &str, n: usize, text: String) -> Complaint {
+        let entry = self.entries.iter().find(|it| it.path.iter().map(String::as_str).eq(path.split('.')));
+        let line = entry.and_then(|it| it.lines.get(n).or(it.lines.first())).copied().unwrap_or(0);
+        Complaint { file: self.file.clone(), line, text, hint: None }
+    }
+
+    /// The numbers at a dotted path.
+    #[must_use]
+    pub fn numbers(&self, path: &str) -> &[i64] {
+        match self.get(path) {
+            Some(Value::Numbers(list)) => list,
+            _ => &[],
         }
     }
 
@@ -129,11 +164,16 @@ struct Reader<'a> {
     keys: &'a [Key],
     entries: Vec<Entry>,
     complaints: Vec<Complaint>,
+    unknown: Vec<Complaint>,
 }
 
 impl Reader<'_> {
+    fn line(&self, at: usize) -> usize {
+        self.text[..at.min(self.text.len())].matches('\n').count() + 1
+    }
+
     fn complain(&mut self, at: usize, text: String, hint: Option<String>) {
-        let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
+        let line = self.line(at);
         self.complaints.push(Complaint { file: self.file.to_owned(), line, text, hint });
     }
 
@@ -166,7 +206,11 @@ impl Reader<'_> {
         }
         let Some(key) = self.key_for(path, Match::Whole) else { return self.unknown(path, at) };
         match fit(it, key.kind) {
-            Some(value) => self.entries.push(Entry { path: path.clone(), value }),
+            Some(value) => {
+                let parts: Vec<usize> = it.as_array().into_iter().flatten().map(|it| self.line(it.span().start)).collect();
+                let lines = if parts.is_empty() { vec![self.line(at)] } else { parts };
+                self.entries.push(Entry { path: path.clone(), value, lines });
+            }
             None => self.misfit(path, at, it, key.kind),
         }
     }
@@ -178,6 +222,7 @@ impl Reader<'_> {
             Kind::Number => "a whole number".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Texts => "a list of texts".to_owned(),
+            Kind::Numbers => "a list of whole numbers".to_owned(),
         };
         let near = match (kind, it.as_str()) {
             (Kind::OneOf(words), Some(word)) => nearest(word, words.iter().copied()).map(|it| format!("did you mean \"{it}\"?")),
@@ -195,7 +240,8 @@ impl Reader<'_> {
             fits.then(|| parts[above])
         });
         let hint = nearest(&name, siblings.filter(|it| *it != "*")).map(|it| format!("did you mean `{it}`?"));
-        self.complain(at, format!("there is no key `{}`", path.join(".")), hint);
+        let (line, text) = (self.line(at), format!("there is no key `{}`", path.join(".")));
+        self.unknown.push(Complaint { file: self.file.to_owned(), line, text, hint });
     }
 
     fn key_for(&self, path: &[String], how: Match) -> Option<Key> {
@@ -213,11 +259,16 @@ enum Match {
     Prefix,
 }
 
+fn number(it: &DeValue<'_>) -> Option<i64> {
+    i64::from_str_radix(it.as_integer()?.as_str(), it.as_integer()?.radix()).ok()
+}
+
 fn fit(it: &DeValue<'_>, kind: Kind) -> Option<Value> {
     match kind {
         Kind::Text => Some(Value::Text(it.as_str()?.to_owned())),
         Kind::OneOf(words) => it.as_str().filter(|it| words.contains(it)).map(|it| Value::Text(it.to_owned())),
-        Kind::Number => i64::from_str_radix(it.as_integer()?.as_str(), it.as_integer()?.radix()).ok().map(Value::Number),
+        Kind::Number => number(it).map(Value::Number),
+        Kind::Numbers => it.as_array()?.iter().map(|it| number(it.get_ref())).collect::<Option<Vec<_>>>().map(Value::Numbers),
         Kind::Switch => it.as_bool().map(Value::Switch),
         Kind::Texts => {
             let texts = it.as_array()?.iter().map(|it| it.get_ref().as_str().map(str::to_owned));

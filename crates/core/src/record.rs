@@ -102,6 +102,8 @@ pub enum Source {
     Person,
     /// sid itself, asking once for a final message.
     Sid,
+    /// sid itself, telling of something that happened meanwhile.
+    Notice,
 }
 
 /// How a call ended.
@@ -139,22 +141,44 @@ pub struct Outcome {
     /// Files whose content the model now knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<Seen>,
+    /// What a command reached through the managed network, and what it was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contacts: Vec<Contact>,
+}
+
+/// A destination of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Why it was refused, in the word of the proxy; absent if it was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// How often.
+    pub times: u64,
 }
 
 impl Outcome {
+    /// One that left no other traces.
+    pub fn new(status: Status, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), seen: Vec::new(), contacts: Vec::new() }
+    }
+
     /// A call that did what was asked.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { status: Status::Ok, text: text.into(), seen: Vec::new() }
+        Self::new(Status::Ok, text)
     }
 
     /// A call that failed; `text` says why and what to do.
     pub fn failed(text: impl Into<String>) -> Self {
-        Self { status: Status::Failed, text: text.into(), seen: Vec::new() }
+        Self::new(Status::Failed, text)
     }
 
     /// A call that was refused.
     pub fn denied(text: impl Into<String>) -> Self {
-        Self { status: Status::Denied, text: text.into(), seen: Vec::new() }
+        Self::new(Status::Denied, text)
     }
 
     /// Whether the model should treat it as an error.

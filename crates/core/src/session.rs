@@ -202,7 +202,7 @@ impl Session {
         if self.batch.is_empty() {
             return;
         }
-        let lost = || (Outcome { status: crate::Status::Interrupted, text: LOST.to_owned(), seen: Vec::new() }, None);
+        let lost = || (Outcome::new(crate::Status::Interrupted, LOST), None);
         let results = std::mem::take(&mut self.batch).into_iter().map(|open| {
             let (outcome, note) = open.done.unwrap_or_else(lost);
             (open.call.id, open.call.tool, outcome, note)

@@ -2,12 +2,16 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Stop};
+use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Status, Stop};
 use sid_policy::{Answer, Permit, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
 use sid_tools::{Action, View};
 
-use crate::{AfterCut, Cut, Engine, Failed, Interrupt, clock::now};
+use crate::{
+    AfterCut, Cut, Engine, Failed, Interrupt,
+    clock::now,
+    permissions::{State, Still},
+};
 
 /// A call that may run.
 struct Ready {
@@ -15,6 +19,8 @@ struct Ready {
     permit: Permit,
     label: String,
     action: Action,
+    /// The mode it was judged in.
+    judged: State,
 }
 
 /// A call that was understood.
@@ -22,11 +28,12 @@ struct Planned {
     call: Call,
     label: String,
     action: Action,
+    judged: State,
 }
 
 impl Planned {
     fn with(self, permit: Permit) -> Ready {
-        Ready { call: self.call, permit, label: self.label, action: self.action }
+        Ready { call: self.call, permit, label: self.label, action: self.action, judged: self.judged }
     }
 }
 
@@ -41,7 +48,7 @@ fn denied(Refusal(why): Refusal) -> Outcome {
 }
 
 /// How long commands get to end when a turn is cut.
-const GRACE: Duration = Duration::from_millis(500);
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
 impl Engine {
     /// Judges the calls one by one, then runs them: reads together, everything else in order.
@@ -86,17 +93,20 @@ impl Engine {
     }
 
     /// From the model's words to a verdict. Every refusal and every mistake is an outcome for the model.
-    fn judged(&self, call: &Call) -> Result<Judged, Outcome> {
+    fn judged(&mut self, call: &Call) -> Result<Judged, Outcome> {
+        let state = self.permissions.state();
+        self.rules.mode = state.mode;
         let tool = self.tools.iter().find(|it| it.name() == call.tool).ok_or_else(|| {
             let names: Vec<&str> = self.tools.iter().map(|it| it.name()).collect();
             Outcome::failed(format!("Unknown tool: {}. The tools are: {}.", sid_core::one_line(&call.tool, 80), names.join(", ")))
         })?;
         let view = View { cwd: self.cwd.clone() };
         let plan = tool.plan(&call.args, &view).map_err(|why| self.unplanned(call, &why))?;
-        let ready = Planned { call: call.clone(), label: plan.label, action: plan.action };
+        let ready = Planned { call: call.clone(), label: plan.label, action: plan.action, judged: state };
         let permit = match self.rules.judge(resolve(plan.access)) {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(refusal) => return Err(denied(refusal)),
+            Verdict::Fault(why) => return Err(Outcome::failed(format!("Error: {why}"))),
             Verdict::Review(request) => return Ok(Judged::Review(ready, request)),
             // No front end with a person exists yet; whoever is absent can't be asked.
             Verdict::Ask(question) => question.answer(Answer::Nobody).map_err(denied)?,
@@ -157,6 +167,16 @@ impl Engine {
 
     /// Starts are on disk before anything happens; outcomes before anybody sees them.
     async fn perform(&mut self, group: Vec<Ready>, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
+        let mut ready = Vec::new();
+        for it in group {
+            if self.permissions.recheck(it.judged, it.permit.bounds()) == Still::Gone {
+                let why = format!("Not run: the mode changed to {} before it could start.", self.permissions.mode());
+                self.finish(&it.call, Outcome::new(Status::Interrupted, why), tell)?;
+            } else {
+                ready.push(it);
+            }
+        }
+        let group = ready;
         for it in &group {
             let bounds = it.permit.bounds().name().to_owned();
             let label = self.redact(sid_core::one_line(&it.label, 500));
@@ -167,7 +187,7 @@ impl Engine {
         }
         let mut calls = Vec::new();
         let outcomes = {
-            let (host, seen) = (&self.host, self.session.seen());
+            let (host, seen) = (&*self.host, self.session.seen());
             let running = group.into_iter().map(|it| {
                 calls.push(it.call);
                 let (permit, action, seen) = (it.permit, it.action, seen.clone());

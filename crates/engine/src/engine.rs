@@ -1,4 +1,4 @@
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 use sid_core::{Event, Item, Opened, Record, Session};
 use sid_journal::{Journal, Meta};
@@ -7,7 +7,7 @@ use sid_provider::{Conversation, Model, ToolSpec, Wire};
 use sid_sandbox::Host;
 use sid_tools::Tool;
 
-use crate::{ReviewSettings, clock::now, prompt};
+use crate::{Permissions, ReviewSettings, clock::now, prompt, review::Reviewer};
 
 /// What bounds a turn.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,11 @@ pub struct Engine {
     pub(crate) model: Model,
     pub(crate) tools: Vec<Box<dyn Tool>>,
     pub(crate) rules: Rules,
-    pub(crate) host: Host,
+    pub(crate) host: Rc<Host>,
+    pub(crate) permissions: Permissions,
+    /// The revision of the mode that the model knows of.
+    pub(crate) told: u64,
+    pub(crate) reviewer: Option<Reviewer>,
     pub(crate) limits: Limits,
     pub(crate) review: ReviewSettings,
     pub(crate) wire: Wire,
@@ -87,7 +91,8 @@ impl Engine {
     pub fn open(parts: Parts) -> io::Result<Self> {
         let specs: Vec<ToolSpec> = parts.tools.iter().map(|it| spec(it.as_ref())).collect();
         let fence = Arc::clone(&parts.rules.fence);
-        let mut talk = Conversation::new(parts.wire, &parts.model_id, &prompt::system(&fence, parts.rules.mode), &specs);
+        let mut talk =
+            Conversation::new(parts.wire, &parts.model_id, &prompt::system(&fence, parts.rules.mode, &parts.tools), &specs);
         let created = parts.records.first().map_or_else(now, Record::at);
         let (session, items) = Session::replay(parts.records);
         items.iter().for_each(|it| talk.push(it));
@@ -109,8 +114,11 @@ impl Engine {
             talk,
             model: parts.model,
             tools: parts.tools,
+            permissions: Permissions::new(parts.rules.mode),
+            told: 0,
+            reviewer: None,
             rules: parts.rules,
-            host: parts.host,
+            host: Rc::new(parts.host),
             limits: parts.limits,
             review: parts.review,
             wire: parts.wire,
@@ -129,6 +137,12 @@ impl Engine {
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The handle on the session's mode, to change it from outside.
+    #[must_use]
+    pub fn permissions(&self) -> Permissions {
+        self.permissions.clone()
     }
 
     /// Disk first, memory second.

@@ -24,7 +24,7 @@ impl Engine {
             tell(event(it));
         };
         let asking = self.model.infer(&self.talk, calls, &mut show);
-        let (host, rules) = (&self.host, &self.rules);
+        let (host, rules) = (&*self.host, &self.rules);
         let answer = stop
             .or(async move {
                 tokio::select! {

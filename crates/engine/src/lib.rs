@@ -6,11 +6,13 @@ mod clock;
 mod cut;
 mod engine;
 mod infer;
+mod permissions;
 mod prompt;
 mod review;
 mod turn;
 
 pub use cut::{Cut, Interrupt};
 pub use engine::{AfterCut, Engine, Limits, Parts};
+pub use permissions::Permissions;
 pub use review::ReviewSettings;
 pub use turn::Failed;

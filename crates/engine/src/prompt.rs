@@ -2,9 +2,10 @@
 use std::path::PathBuf;
 
 use sid_policy::{Fence, Mode};
+use sid_tools::Tool;
 
 /// The system prompt.
-pub(crate) fn system(fence: &Fence, mode: Mode) -> String {
+pub(crate) fn system(fence: &Fence, mode: Mode, tools: &[Box<dyn Tool>]) -> String {
     let cwd = fence.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
     let mut out = String::from(
         "You are sid, a coding agent. You work in the user's workspace with the tools you are given, and finish the task yourself \
@@ -31,5 +32,31 @@ pub(crate) fn system(fence: &Fence, mode: Mode) -> String {
         }
         Mode::FullAccess => "Mode: full_access. Commands run without a sandbox; take care.\n",
     });
+    if mode == Mode::Auto {
+        let mut said: Vec<&str> = tools.iter().filter_map(|it| it.auto_guidance()).collect();
+        said.dedup();
+        said.iter().for_each(|it| out.push_str(&format!("{it}\n")));
+    }
+    if mode != Mode::FullAccess {
+        limits(&mut out, fence, mode);
+    }
     out
+}
+
+/// What the sandbox holds commands to.
+fn limits(out: &mut String, fence: &Fence, mode: Mode) {
+    let network = &fence.network;
+    if network.is_closed() || matches!(mode, Mode::Plan | Mode::ReadOnly) {
+        out.push_str("Commands have no network; what listens on localhost is reached only from within the same command.\n");
+    } else {
+        out.push_str(
+            "Commands reach the domains and ports that the user allowed, through a proxy that is set up already; whatever else they try is refused \
+             and named in their result. What listens on localhost is reached only from within the same command.\n",
+        );
+        if !network.loopback.is_empty() {
+            let ports: Vec<String> = network.loopback.iter().map(u16::to_string).collect();
+            out.push_str(&format!("Ports of this machine's 127.0.0.1 that commands reach: {}.\n", ports.join(", ")));
+        }
+    }
+    out.push_str(&format!("Protected names, which are read-only to commands: {}.\n", fence.protected.join(", ")));
 }

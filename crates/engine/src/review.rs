@@ -17,6 +17,20 @@ pub struct ReviewSettings {
     pub model: Option<String>,
     /// The user's own `SECURITY.md`.
     pub user_policy: Option<PathBuf>,
+    /// How long one review may take; 90 s if absent.
+    pub time: Option<Duration>,
+}
+
+/// The reviewer of a session, which remembers what it saw and how it judged.
+pub(crate) struct Reviewer {
+    talk: Conversation,
+    side: Session,
+    policy: String,
+    model: String,
+    /// Entries of the conversation it was shown.
+    seen: usize,
+    /// Bytes it was shown.
+    shown: usize,
 }
 
 /// A review that is over.
@@ -31,7 +45,10 @@ const TIME: Duration = Duration::from_secs(90);
 const ROUNDS: u32 = 12;
 /// Bytes of a supplement.
 const SUPPLEMENT: usize = 32 << 10;
+/// Bytes a reviewer is shown before a new one takes over.
+const MOST: usize = 400_000;
 const VERDICT: &str = "verdict";
+const REMINDER: &str = "Your earlier reviews are context for this one, not precedent: judge this action by itself.\n";
 
 const POLICY: &str = "You review one action that a coding agent wants to take outside its sandbox. You decide nothing else. You may look around \
 with read-only tools; you can change nothing.\n\
@@ -59,50 +76,68 @@ impl Engine {
                 return Reviewed { review, evidence: Evidence::Omitted, usage };
             }
         };
-        let (shown, evidence) = transcript(&entries);
+        // Whether words of the user had to be left out is a matter of the whole conversation, also when only news are sent.
+        let (whole, evidence) = transcript(&entries);
+        let mut reviewer = self.reviewer();
+        let shown = if reviewer.seen == 0 { whole } else { transcript(entries.get(reviewer.seen..).unwrap_or_default()).0 };
+        let conversation = match (reviewer.seen, shown.is_empty()) {
+            (0, _) => format!("<conversation>\n{shown}</conversation>\n"),
+            (_, true) => format!("{REMINDER}Nothing new was said since.\n"),
+            (_, false) => format!("{REMINDER}<conversation continued=\"true\">\n{shown}</conversation>\n"),
+        };
         let note = if evidence == Evidence::Omitted { "Some of the user's words had to be left out.\n" } else { "" };
         let ask = format!(
-            "<conversation>\n{shown}</conversation>\n{note}<proposed_action>\n{}\n</proposed_action>\nReview the proposed action.",
+            "{conversation}{note}<proposed_action>\n{}\n</proposed_action>\nReview the proposed action.",
             request.action(&call.args)
         );
-        let review = match tokio::time::timeout(TIME, self.ask_reviewer(ask, &mut usage)).await {
+        (reviewer.seen, reviewer.shown) = (entries.len(), reviewer.shown + ask.len());
+        let time = self.review.time.unwrap_or(TIME);
+        let review = match tokio::time::timeout(time, self.ask_reviewer(&mut reviewer, ask, &mut usage)).await {
             Ok(it) => it,
             Err(_) => Review::TimedOut,
         };
+        // After a review without an end nobody knows what the reviewer knows; the next one is told everything.
+        if matches!(review, Review::Judged(_)) && reviewer.shown < MOST {
+            self.reviewer = Some(reviewer);
+        }
         Reviewed { review, evidence, usage }
     }
 
-    async fn ask_reviewer(&mut self, ask: String, usage: &mut Usage) -> Review {
-        if !self.model.can_review() {
-            return Review::Unavailable("a recording can't review".to_owned());
+    /// The reviewer of before, if the rules are still the same; else a new one.
+    fn reviewer(&mut self) -> Reviewer {
+        let policy = self.policy();
+        let model = self.review.model.clone().unwrap_or_else(|| self.model_id.clone());
+        if let Some(it) = self.reviewer.take().filter(|it| it.policy == policy && it.model == model) {
+            return it;
         }
         let specs: Vec<ToolSpec> =
             self.tools.iter().filter(|it| it.for_reviewer()).map(|it| spec(it.as_ref())).chain([verdict()]).collect();
-        let model = self.review.model.clone().unwrap_or_else(|| self.model_id.clone());
-        let mut talk = Conversation::new(self.wire, &model, &self.policy(), &specs);
-        let mut side = Session::default();
-        let take = |side: &mut Session, talk: &mut Conversation, record: Record| {
-            let mut items = Vec::new();
-            side.apply(record, &mut items);
-            items.iter().for_each(|it| talk.push(it));
-        };
-        take(&mut side, &mut talk, Record::User(User { at: now(), text: ask, ..User::default() }));
+        let talk = Conversation::new(self.wire, &model, &policy, &specs);
+        Reviewer { talk, side: Session::default(), policy, model, seen: 0, shown: 0 }
+    }
+
+    async fn ask_reviewer(&mut self, it: &mut Reviewer, ask: String, usage: &mut Usage) -> Review {
+        if !self.model.can_review() {
+            return Review::Unavailable("a recording can't review".to_owned());
+        }
+        it.take(Record::User(User { at: now(), text: ask, ..User::default() }));
         for round in 1..=ROUNDS {
-            let answer = match self.model.infer(&talk, Calls::Allowed, &mut |_| {}).await {
-                Ok(it) => side.admit(it, u32::MAX),
+            let answer = match self.model.infer(&it.talk, Calls::Allowed, &mut |_| {}).await {
+                Ok(answer) => it.side.admit(answer, u32::MAX),
                 Err(failure) => return Review::Unavailable(failure.message.trim_end_matches('.').to_owned()),
             };
             usage.add(answer.usage.unwrap_or_default());
-            if let Some(review) = decided(&answer) {
-                return review;
-            }
+            let verdict = decided(&answer);
             let calls: Vec<Call> = answer.calls().cloned().collect();
-            take(&mut side, &mut talk, Record::Assistant(answer));
+            it.take(Record::Assistant(answer));
             for call in calls {
-                let mut outcome = self.look(&call).await;
+                let mut outcome = if verdict.is_some() { Outcome::ok("Noted.") } else { self.look(&call).await };
                 outcome.text = self.redact(outcome.text);
                 let note = (round + 1 == ROUNDS).then(|| "Call `verdict` now.".to_owned());
-                take(&mut side, &mut talk, Record::Finished(Finished { at: now(), call: call.id, outcome, note }));
+                it.take(Record::Finished(Finished { at: now(), call: call.id, outcome, note }));
+            }
+            if let Some(review) = verdict {
+                return review;
             }
         }
         Review::Unavailable("the reviewer came to no verdict".to_owned())
@@ -135,6 +170,14 @@ impl Engine {
             out.push_str(&format!("\n\n{name}, which may only add refusals; where they differ the stricter one holds:\n{text}"));
         }
         out
+    }
+}
+
+impl Reviewer {
+    fn take(&mut self, record: Record) {
+        let mut items = Vec::new();
+        self.side.apply(record, &mut items);
+        items.iter().for_each(|it| self.talk.push(it));
     }
 }
 

@@ -1,9 +1,12 @@
-use std::io;
+use std::{convert::Infallible, io, rc::Rc};
 
 use sid_core::{CallId, End, Event, Finished, Next, Outcome, Record, Source, Status, Stop, Usage, User};
+use sid_policy::bounds_of;
 use sid_provider::Calls;
+use sid_sandbox::{Ended, Exit, Host};
+use tokio::sync::watch;
 
-use crate::{Cut, Engine, Interrupt, clock::now};
+use crate::{Cut, Engine, Interrupt, call::GRACE, clock::now, permissions::State};
 
 /// Why a turn has no end of its own.
 #[derive(Debug)]
@@ -53,7 +56,12 @@ impl Engine {
     pub async fn turn(&mut self, prompt: String, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<End, Failed> {
         let stop = stop.clone().within(self.limits.time);
         let before = self.session.usage();
-        let done = self.run(prompt, &stop, before, tell).await;
+        let watching = enforce(self.permissions.watch(), Rc::clone(&self.host));
+        let done = tokio::select! {
+            biased;
+            done = self.run(prompt, &stop, before, tell) => done,
+            never = watching => match never {},
+        };
         let (reason, error) = match &done {
             Ok(reason) => ((*reason).to_owned(), None),
             Err(failed) => ("error".to_owned(), Some(failed.to_string())),
@@ -78,6 +86,7 @@ impl Engine {
         if let Some(cut) = self.settle(stop, tell).await? {
             return Ok(name(cut));
         }
+        self.reduced().await;
         self.commit(Record::User(User { at: now(), text: prompt, from: Source::Person }))?;
         self.describe(tell);
         loop {
@@ -96,6 +105,7 @@ impl Engine {
                 }
                 Next::Run(calls) => self.batch(calls, stop, tell).await?,
                 Next::Infer { tools } => {
+                    self.tell_news()?;
                     let calls = if tools { Calls::Allowed } else { Calls::Forbidden };
                     self.infer(calls, stop, tell).await?
                 }
@@ -113,6 +123,26 @@ impl Engine {
                 )?;
                 return Ok("max_tokens_total");
             }
+        }
+    }
+
+    /// What happened since the model was last asked: a mode that changed, background commands that ended.
+    fn tell_news(&mut self) -> io::Result<()> {
+        let mut news = Vec::new();
+        if std::mem::replace(&mut self.told, self.permissions.revision()) != self.permissions.revision() {
+            news.push(format!("[sid: the user changed the mode to {}.]", self.permissions.mode()));
+        }
+        news.extend(self.host.ended().iter().map(notice));
+        if news.is_empty() {
+            return Ok(());
+        }
+        self.commit(Record::User(User { at: now(), text: news.join("\n"), from: Source::Notice }))
+    }
+
+    /// Ends what exceeds the mode, if it became narrower while no turn ran.
+    async fn reduced(&mut self) {
+        if self.told != self.permissions.revision() {
+            self.host.reduce(bounds_of(self.permissions.mode()), GRACE).await;
         }
     }
 
@@ -136,7 +166,7 @@ impl Engine {
 
     fn close_calls(&mut self, ids: Vec<CallId>, status: Status, text: &str) -> io::Result<()> {
         for call in ids {
-            let outcome = Outcome { status, text: text.to_owned(), seen: Vec::new() };
+            let outcome = Outcome::new(status, text);
             self.commit(Record::Finished(Finished { at: now(), call, outcome, note: None }))?;
         }
         Ok(())
@@ -150,6 +180,32 @@ impl Engine {
             Stop::End => "completed",
         }
     }
+}
+
+/// As long as a turn runs: a mode that becomes narrower ends what exceeds it at once.
+async fn enforce(mut state: watch::Receiver<State>, host: Rc<Host>) -> Infallible {
+    let mut mode = state.borrow_and_update().mode;
+    loop {
+        if state.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        let now = state.borrow_and_update().mode;
+        if now.is_narrower_than(std::mem::replace(&mut mode, now)) {
+            host.reduce(bounds_of(now), GRACE).await;
+        }
+    }
+}
+
+/// That a background command ended, and nothing of what it printed.
+fn notice(it: &Ended) -> String {
+    let how = match it.exit {
+        Exit::Code(0) => "finished successfully".to_owned(),
+        Exit::Code(code) => format!("failed with exit code {code}"),
+        Exit::Signal(signal) => format!("was ended by signal {signal}"),
+        Exit::NoSandbox => "could not be started".to_owned(),
+    };
+    let first = it.command.lines().next().unwrap_or_default();
+    format!("[sid: background command {} (`{}`) {how}. Its output can still be read.]", it.id, sid_core::one_line(first, 120))
 }
 
 fn name(cut: Cut) -> &'static str {

@@ -69,7 +69,7 @@ fn prepare(command: Command) -> Result<String, String> {
     let (tools, allow, deny) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     let rules = Rules { mode, fence: Arc::new(fence), allow, deny, default: None, tools };
     let shown: Vec<_> = command.words.iter().map(|it| it.to_string_lossy()).collect();
-    let exec = Exec { command: shown.join(" "), cwd: here, escalate: None };
+    let exec = Exec { command: shown.join(" "), cwd: here, escalate: None, shell: None };
     let permit = match rules.judge(resolve(Access::none("sid-seatbelt", "shell").runs(exec))) {
         Verdict::Allow(permit) => permit,
         // Neither mode asks or reviews, and no rule denies.

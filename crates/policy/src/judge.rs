@@ -4,7 +4,9 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Access, Bounds, Fence, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Verdict};
+use crate::{
+    Access, Acts, Bounds, Fence, Lifted, Mode, Permit, Question, Refusal, Request, Resolved, ResolvedPath, Reviewed, Verdict,
+};
 
 /// What settings say of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,26 +70,46 @@ impl Rules {
         if must_ask && (elevated || !granted) {
             return self.ask(resolved, crossing);
         }
+        if let Some(it) = self.review(&resolved, crossing.as_ref()) {
+            return it.map_or_else(Verdict::Fault, |(why, bounds)| {
+                Verdict::Review(Request { permit: Permit::new(resolved, bounds, &self.fence), why })
+            });
+        }
         match (crossing, self.mode) {
             (None, _) => Verdict::Allow(Permit::new(resolved, self.bounds(), &self.fence)),
             (crossing, Mode::Manual) => self.ask(resolved, crossing),
-            (Some(Crossing::Open(why)), Mode::Auto) => {
-                Verdict::Review(Request { permit: Permit::new(resolved, Bounds::Unbounded, &self.fence), why })
-            }
             (Some(Crossing::Open(why) | Crossing::Closed(why)), mode) => {
                 Verdict::Deny(Refusal(format!("Permission denied: {why}, and mode {mode} stays inside the workspace.")))
             }
         }
     }
 
+    /// Whether `auto` has this reviewed: why, and how far it reaches if it is allowed. A tool that wants a review and can't say of
+    /// what is in error.
+    fn review(&self, resolved: &Resolved, crossing: Option<&Crossing>) -> Option<Result<(String, Bounds), String>> {
+        let access = &resolved.access;
+        let wanted = access.reviewed == Reviewed::Always || access.acts == Acts::Elsewhere;
+        if self.mode != Mode::Auto || !(wanted || crossing.is_some()) {
+            return None;
+        }
+        let Some(action) = &access.action else {
+            return Some(Err(format!(
+                "`{}` needs a review and does not say of what; that is a defect of the tool. It was not run.",
+                access.tool
+            )));
+        };
+        let why = match crossing {
+            Some(Crossing::Open(why) | Crossing::Closed(why)) => why.clone(),
+            None => action.clone(),
+        };
+        let lifts = access.lifted == Lifted::Boundary && (crossing.is_some() || access.acts == Acts::Elsewhere);
+        Some(Ok((why, if lifts { Bounds::Unbounded } else { self.bounds() })))
+    }
+
     /// How far what is allowed without a crossing reaches.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        match self.mode {
-            Mode::Plan | Mode::ReadOnly => Bounds::ReadOnly,
-            Mode::Manual | Mode::WorkspaceWrite | Mode::Auto => Bounds::Workspace,
-            Mode::FullAccess => Bounds::Unbounded,
-        }
+        bounds_of(self.mode)
     }
 
     fn ask(&self, resolved: Resolved, crossing: Option<Crossing>) -> Verdict {
@@ -120,7 +142,17 @@ impl Rules {
     }
 
     fn mode_refuses(&self, access: &Access) -> Option<Refusal> {
-        if !self.mode.is_read_only() || !access.mutates || access.exec.is_some() {
+        let refuses_elsewhere = self.mode.is_read_only() || self.mode == Mode::WorkspaceWrite;
+        if access.acts == Acts::Elsewhere && refuses_elsewhere {
+            return Some(Refusal(format!(
+                "Permission denied: `{}` requires auto or full_access, because it can act outside sid's sandbox; the mode is {}.",
+                access.tool, self.mode
+            )));
+        }
+        if access.exec.as_ref().is_some_and(|it| it.shell.is_some()) && self.mode != Mode::FullAccess {
+            return Some(Refusal("Permission denied: a shell of one's own choice is available in full_access only.".to_owned()));
+        }
+        if !self.mode.is_read_only() || !access.mutates || access.exec.is_some() || access.input {
             return None;
         }
         let advice = if self.mode == Mode::Plan { " Present a plan instead of making changes." } else { "" };
@@ -189,6 +221,16 @@ impl Rules {
             let Ok(rest) = path.strip_prefix(root) else { return false };
             self.fence.protected.iter().any(|name| starts_with_ignoring_case(rest, Path::new(name)))
         })
+    }
+}
+
+/// How far what a mode allows by itself reaches.
+#[must_use]
+pub fn bounds_of(mode: Mode) -> Bounds {
+    match mode {
+        Mode::Plan | Mode::ReadOnly => Bounds::ReadOnly,
+        Mode::Manual | Mode::WorkspaceWrite | Mode::Auto => Bounds::Workspace,
+        Mode::FullAccess => Bounds::Unbounded,
     }
 }
 

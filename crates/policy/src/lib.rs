@@ -6,12 +6,14 @@ mod access;
 mod hidden;
 mod judge;
 mod mode;
+mod network;
 mod permit;
 mod review;
 
-pub use access::{Access, Exec, Kind, PathUse, Resolved, ResolvedPath, Touch};
+pub use access::{Access, Acts, Exec, Kind, Lifted, PathUse, Resolved, ResolvedPath, Reviewed, Touch, quoted};
 pub use hidden::Hidden;
-pub use judge::{Default, Rules};
+pub use judge::{Default, Rules, bounds_of};
 pub use mode::{Mode, UnknownMode};
+pub use network::{Blocked, HTTP_DOOR, HTTPS, Host, Network, Pattern, SOCKS_DOOR, is_public};
 pub use permit::{Answer, Bounds, Fence, Permit, Question, Refusal, Request, Verdict};
 pub use review::{Authorization, Entry, Evidence, Judgement, Review, Risk, transcript};

@@ -34,6 +34,18 @@ impl Mode {
         }
     }
 
+    /// Whether this mode gives less than `other`: a smaller boundary, or the same without a reviewer.
+    #[must_use]
+    pub fn is_narrower_than(self, other: Self) -> bool {
+        let rank = |it: Self| match it {
+            Self::Plan | Self::ReadOnly => 0,
+            Self::Manual | Self::WorkspaceWrite => 1,
+            Self::Auto => 2,
+            Self::FullAccess => 3,
+        };
+        rank(self) < rank(other)
+    }
+
     /// Whether nothing in the workspace may change.
     #[must_use]
     pub fn is_read_only(self) -> bool {

@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use crate::{Access, Hidden, Resolved, ResolvedPath};
+use crate::{Access, Hidden, Network, Resolved, ResolvedPath};
 
 /// What the walls of a workspace are, whatever the mode.
 #[derive(Debug, Default)]
@@ -13,10 +13,12 @@ pub struct Fence {
     pub secret: Vec<PathBuf>,
     /// Files hidden by ignore files.
     pub hidden: Hidden,
+    /// What sandboxed commands may reach.
+    pub network: Arc<Network>,
 }
 
-/// How far a permitted action reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far a permitted action reaches, narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bounds {
     /// Nothing but temporary folders is writable.
     ReadOnly,
@@ -146,4 +148,6 @@ pub enum Verdict {
     Review(Request),
     /// It may not run.
     Deny(Refusal),
+    /// Its tool is in error; a sentence for the model.
+    Fault(String),
 }

@@ -173,7 +173,8 @@ impl Request {
             json!({"command": it.command, "working_directory": it.cwd.to_string_lossy(), "reason_given": reason, "access": "unrestricted files and network"})
         });
         let paths: Vec<_> = access.paths.iter().map(|it| it.path.to_string_lossy()).collect();
-        json!({"action": self.why, "tool": access.tool, "arguments": args, "command": command, "paths": paths}).to_string()
+        let description = access.action.as_deref().unwrap_or(&self.why);
+        json!({"action": description, "boundary": self.why, "tool": access.tool, "arguments": args, "command": command, "paths": paths}).to_string()
     }
 }
 

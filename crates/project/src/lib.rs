@@ -1,13 +1,19 @@
 //! What a workspace brings: its roots, and which of its files are hidden or protected; and where sid keeps its own things.
+mod network;
 mod places;
+mod policy;
+mod trust;
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
+pub use network::{NETWORK, network};
 pub use places::Places;
+pub use policy::{POLICY, Policy, Standing};
 use sid_policy::{Fence, Hidden};
+pub use trust::{Trust, Trusted};
 
 /// Names in a root that only a person changes: configuration of agents, and of what is hidden from them.
 const PROTECTED: &[&str] = &[
@@ -46,7 +52,8 @@ pub fn fence(cwd: &Path, added: &[PathBuf], secret: Vec<PathBuf>) -> Result<Fenc
     for root in &roots {
         hidden = with_ignore_files(hidden, root)?;
     }
-    Ok(Fence { roots, protected: PROTECTED.iter().map(|it| (*it).to_owned()).collect(), secret, hidden })
+    let protected = PROTECTED.iter().map(|it| (*it).to_owned()).collect();
+    Ok(Fence { roots, protected, secret, hidden, ..Fence::default() })
 }
 
 /// The folder that a root really is.

@@ -11,6 +11,10 @@ pub struct Places {
     pub config: Option<PathBuf>,
     /// The folder of all sessions.
     pub sessions: Option<PathBuf>,
+    /// The list of what is trusted.
+    pub trust: Option<PathBuf>,
+    /// The folder of build caches.
+    pub cache: Option<PathBuf>,
 }
 
 impl Places {
@@ -28,14 +32,38 @@ impl Places {
             .or_else(|| path("XDG_STATE_HOME").map(|it| it.join("sid/sessions")))
             .or_else(|| home.map(|it| it.join(".local/state/sid/sessions")))
             .map(|it| std::path::absolute(&it).unwrap_or(it));
-        Self { config, sessions }
+        let trust = path("SID_HOME")
+            .or_else(|| path("XDG_STATE_HOME").map(|it| it.join("sid")))
+            .or_else(|| home.map(|it| it.join(".local/state/sid")))
+            .map(|it| it.join("trust.json"));
+        let cache = path("XDG_CACHE_HOME").map(|it| it.join("sid")).or_else(|| home.map(|it| it.join(".cache/sid")));
+        let whole = |it: PathBuf| std::path::absolute(&it).unwrap_or(it);
+        Self { config, sessions, trust: trust.map(whole), cache: cache.map(whole) }
+    }
+
+    /// Paths below `root`, relative to it, that hold sid's own configuration and state: protected like the project's.
+    #[must_use]
+    pub fn below(&self, root: &Path) -> Vec<String> {
+        let state = self.trust.as_ref().and_then(|it| it.parent());
+        let all = self.config.as_deref().into_iter().chain(state);
+        let real = all.map(|it| std::fs::canonicalize(it).or_else(|_| std::path::absolute(it)).unwrap_or_else(|_| it.to_owned()));
+        let inside = real.filter_map(|it| Some(it.strip_prefix(root).ok()?.to_string_lossy().into_owned()));
+        inside.filter(|it| !it.is_empty()).collect()
+    }
+
+    /// The folder that sid keeps for a workspace between sessions.
+    #[must_use]
+    pub fn folder(&self, root: &Path) -> Option<PathBuf> {
+        let name = root.file_name().map(|it| it.to_string_lossy().replace(|it: char| !it.is_ascii_alphanumeric(), "_"));
+        let digest = crate::trust::digest(root.as_os_str().as_encoded_bytes());
+        Some(self.cache.as_ref()?.join(format!("{}-{}", name.unwrap_or_default(), &digest[..16])))
     }
 
     /// Things of sid's own that no tool and no sandboxed command may see: sessions and keys.
     #[must_use]
     pub fn secret(&self) -> Vec<PathBuf> {
         let keys = self.config.iter().flat_map(|it| [it.join("providers.toml"), it.join("credentials.toml")]);
-        let all = self.sessions.clone().into_iter().chain(keys);
+        let all = self.sessions.clone().into_iter().chain(keys).chain(self.trust.clone());
         all.map(|it| std::fs::canonicalize(&it).or_else(|_| std::path::absolute(&it)).unwrap_or(it)).collect()
     }
 }

@@ -7,7 +7,12 @@ use std::{
 
 use sid_policy::{Bounds, Fence, Kind};
 
-use crate::{environment::Environment, git::Git};
+use crate::{
+    environment::Environment,
+    git::Git,
+    host::Host,
+    placeholder::{Placeholder, exclude},
+};
 
 /// What the disk says that the arguments depend on.
 #[derive(Debug, Default)]
@@ -22,20 +27,34 @@ pub(crate) struct Facts {
     pub(crate) run: Vec<PathBuf>,
     /// A temporary folder besides `/tmp`.
     pub(crate) temp: Option<PathBuf>,
+    /// Folders of build caches, writable.
+    pub(crate) caches: Option<PathBuf>,
+    /// Files to lie over others, read-only.
+    pub(crate) over: Vec<(PathBuf, PathBuf)>,
+    /// Whether a `/proc` of one's own can be mounted; else it is empty.
+    pub(crate) own_proc: bool,
     /// Files of `/proc` that only the real root could write; to root they look writable.
     pub(crate) proc: Vec<PathBuf>,
 }
 
 impl Facts {
     /// Looks. `None` with a sentence: a protected name is a link, so it can't be protected.
-    pub(crate) fn gather(fence: &Fence, bounds: Bounds, env: &Environment) -> Result<Self, String> {
-        let mut it = Self::default();
+    pub(crate) fn gather(fence: &Fence, bounds: Bounds, host: &Host, placeholder: Option<&Placeholder>) -> Result<Self, String> {
+        let env = &host.environment;
+        let home = env.get("HOME").map(PathBuf::from).and_then(|it| fs::canonicalize(it).ok());
+        let mut it = Self { own_proc: host.has_proc(), ..Self::default() };
+        if bounds == Bounds::Workspace {
+            it.caches = host.caches().filter(|it| it.is_dir());
+        }
         for root in &fence.roots {
             if bounds == Bounds::Workspace {
-                it.git.push(Git::of(root));
+                it.git.push(Git::of(root, home.as_deref()));
             }
             for name in &fence.protected {
                 let path = root.join(name);
+                if placeholder.is_some_and(|it| it.path == path) {
+                    continue;
+                }
                 match fs::symlink_metadata(&path) {
                     Ok(meta) if meta.is_symlink() => {
                         return Err(format!(
@@ -49,6 +68,12 @@ impl Facts {
                 }
             }
         }
+        if let Some(reserved) = placeholder {
+            it.over.push((reserved.empty.clone(), reserved.path.clone()));
+            let git = it.git.iter().find(|git| !git.common.as_os_str().is_empty() && reserved.path.starts_with(&git.top));
+            let folder = host.folder.as_deref().filter(|_| git.is_some());
+            it.over.extend(git.zip(folder).and_then(|(git, folder)| exclude(reserved, &git.top, &git.common, folder)));
+        }
         for secret in &fence.secret {
             if let Ok(meta) = fs::metadata(secret) {
                 it.masked.push((secret.clone(), if meta.is_dir() { Kind::Folder } else { Kind::File }));
@@ -59,7 +84,7 @@ impl Facts {
         it.sockets = sockets(fence, &it.run, env);
         it.temp = env.get("TMPDIR").map(PathBuf::from).and_then(|it| fs::canonicalize(it).ok());
         it.temp = it.temp.filter(|it| it.is_dir() && it != Path::new("/tmp") && it != Path::new("/"));
-        if rustix::process::geteuid().is_root() {
+        if rustix::process::geteuid().is_root() && it.own_proc {
             // Bubblewrap itself covers what looks writable before capabilities are dropped; these two do not.
             it.proc = ["/proc/sys", "/proc/sysrq-trigger"].map(PathBuf::from).into_iter().filter(|it| it.exists()).collect();
         }
@@ -142,6 +167,9 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
     if let Some(temp) = &facts.temp {
         it.pair("--bind", temp);
     }
+    if let Some(caches) = &facts.caches {
+        it.pair("--bind", caches);
+    }
     for git in &facts.git {
         git.writable.iter().for_each(|path| it.pair("--bind", path));
         for path in &git.read_only {
@@ -156,6 +184,7 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
         }
     }
     facts.protected.iter().for_each(|path| it.pair("--ro-bind", path));
+    facts.over.iter().for_each(|(from, to)| it.two("--ro-bind", from, to));
     for (path, kind) in &facts.masked {
         if *kind == Kind::Folder {
             it.one("--tmpfs", path);
@@ -167,7 +196,9 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
         }
     }
     facts.sockets.iter().for_each(|path| it.two("--ro-bind", Path::new("/dev/null"), path));
-    it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--proc", "/proc"]);
+    it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]);
+    // Where a container's runtime covers parts of /proc, the kernel lets nobody mount it anew.
+    it.flags(&[if facts.own_proc { "--proc" } else { "--tmpfs" }, "/proc"]);
     facts.proc.iter().for_each(|path| it.pair("--ro-bind", path));
     it.flags(&["--cap-drop", "ALL"]);
     it.0

@@ -9,7 +9,7 @@ use sid_policy::{Hidden, Kind, Permit};
 use crate::{
     host::Host,
     jobs::{Job, JobId, JobState},
-    process::{Exit, Limits, Process, Ran},
+    process::{Exit, Io, Limits, Process, Ran},
     wall::Wall,
 };
 
@@ -23,6 +23,8 @@ pub struct Confined<'a> {
 /// How often a sandbox is set up anew that could not be: a socket or file that it covers may have gone in between. Nothing
 /// has run then.
 const TRIES: u32 = 8;
+/// Between input and an interrupt that follows it.
+const SETTLING: Duration = Duration::from_millis(20);
 /// How long setting up takes at most, as a rule.
 const SETTING_UP: Duration = Duration::from_millis(20);
 
@@ -41,6 +43,13 @@ impl<'a> Confined<'a> {
         let found = self.permit.paths().get(n);
         let path = found.and_then(|it| Some((it.canonical.clone()?, it.kind)));
         path.ok_or_else(|| "The permit covers no such path.".to_owned())
+    }
+
+    /// What this permit lets be made is not set aside, even if it has a protected name.
+    pub(crate) fn granted(&self, n: usize) {
+        if let Ok((path, Kind::Missing)) = self.path(n) {
+            self.host.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(path);
+        }
     }
 
     /// What is hidden from the model, to take along into a walk.
@@ -64,7 +73,7 @@ impl<'a> Confined<'a> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut process = self.start(limits.output)?;
+            let mut process = self.start(limits.output, Io::NoInput)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let in_time = tokio::time::timeout(limits.time, process.wait()).await;
             let timed_out = in_time.is_err();
@@ -74,7 +83,7 @@ impl<'a> Confined<'a> {
             };
             self.host.jobs.borrow_mut().settle();
             if exit != Exit::NoSandbox || tries == TRIES {
-                return Ok(Ran { exit, timed_out, output: process.take() });
+                return Ok(Ran { exit, timed_out, output: process.take(), aftermath: process.aftermath() });
             }
         }
     }
@@ -87,7 +96,7 @@ impl<'a> Confined<'a> {
         match Wall::of(self.host, self.permit.fence(), self.permit.bounds()) {
             Ok(wall) => {
                 let mut it = wall.whole(&exec.cwd, words);
-                it.env_clear().envs(self.host.environment.vars()).exec().to_string()
+                it.env_clear().envs(wall.environment.vars()).exec().to_string()
             }
             Err(why) => why,
         }
@@ -98,24 +107,75 @@ impl<'a> Confined<'a> {
     /// # Errors
     /// It could not be started, in a sentence for the model.
     pub async fn spawn(&self, output: usize) -> Result<JobId, String> {
-        let mut process = self.start(output)?;
-        for _ in 1..TRIES {
-            let early = tokio::time::timeout(SETTING_UP, process.wait()).await;
-            if early != Ok(Exit::NoSandbox) {
-                break;
-            }
-            process = self.start(output)?;
-        }
-        let command = self.permit.access().exec.as_ref().map_or("", |it| it.command.as_str());
-        self.host.jobs.borrow_mut().add(command, process)
+        Ok(self.background(output, Io::NoInput, SETTING_UP).await?.0)
     }
 
-    fn start(&self, output: usize) -> Result<Process, String> {
+    /// Starts the judged command and waits up to `wait` for it. When that is over the command goes on, in the background. The
+    /// id is good in both cases, for what it printed and for what it still may.
+    ///
+    /// # Errors
+    /// It could not be started, in a sentence for the model.
+    pub async fn begin(&self, output: usize, io: Io, wait: Duration) -> Result<(JobId, Job), String> {
+        let (id, _) = self.background(output, io, wait).await?;
+        let job = self.host.jobs.borrow_mut().look(id);
+        Ok((id, job.ok_or("The command was forgotten.")?))
+    }
+
+    /// While it is waited for, giving the call up ends it; afterwards it stays.
+    async fn background(&self, output: usize, io: Io, wait: Duration) -> Result<(JobId, Process), String> {
+        let until = tokio::time::Instant::now() + wait;
+        let mut tries = 1;
+        let process = loop {
+            let mut process = self.start(output, io)?;
+            self.host.jobs.borrow_mut().wait_for(&process);
+            let early = tokio::time::timeout_at(until, process.wait()).await;
+            self.host.jobs.borrow_mut().let_go(&process);
+            if early != Ok(Exit::NoSandbox) || tries == TRIES {
+                break process;
+            }
+            tries += 1;
+        };
+        let command = self.permit.access().exec.as_ref().map_or("", |it| it.command.as_str());
+        let id = self.host.jobs.borrow_mut().add(command, process.clone());
+        Ok((id, process))
+    }
+
+    fn start(&self, output: usize, io: Io) -> Result<Process, String> {
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         if !exec.cwd.is_dir() {
             return Err(format!("The working directory {} does not exist (any more).", exec.cwd.display()));
         }
-        Process::start(self.host, &self.permit, &exec.command, &exec.cwd, output)
+        Process::start(self.host, &self.permit, &exec.command, &exec.cwd, output, io)
+    }
+
+    /// Writes to a background command, then waits up to `time` and tells what is new. Each ETX (Ctrl-C) in `text` is an
+    /// interrupt at that place. `None`: there is no such command.
+    ///
+    /// # Errors
+    /// It can't be written to, in half a sentence for the model.
+    pub async fn send(&self, id: JobId, text: &str, time: Duration) -> Option<Result<Job, String>> {
+        let process = self.host.jobs.borrow().process(id)?;
+        let written = async {
+            if !text.is_empty() && process.exit().is_some() {
+                return Err("the command has ended; what it printed can still be read with empty input".to_owned());
+            }
+            let mut parts = text.split('\u{3}').peekable();
+            while let Some(part) = parts.next() {
+                if !part.is_empty() {
+                    process.input()?.write(part).await?;
+                }
+                if parts.peek().is_some() {
+                    // What was written before is to be read before.
+                    tokio::time::sleep(SETTLING).await;
+                    process.interrupt();
+                }
+            }
+            Ok(())
+        };
+        match written.await {
+            Ok(()) => Some(Ok(self.watch(id, time).await?)),
+            Err(why) => Some(Err(why)),
+        }
     }
 
     /// Waits up to `time` for a background command to end, then tells what is new.
@@ -123,6 +183,17 @@ impl<'a> Confined<'a> {
         let mut process = self.host.jobs.borrow().process(id)?;
         let _still_running = tokio::time::timeout(time, process.wait()).await;
         self.host.jobs.borrow_mut().look(id)
+    }
+
+    /// Stops a background command, and leaves what it printed to be read. `None`: there is none; `Some(None)`: it does not run.
+    pub async fn stop(&self, id: JobId, grace: Duration) -> Option<Option<String>> {
+        let mut process = self.host.jobs.borrow().process(id)?;
+        if process.exit().is_some() {
+            return Some(None);
+        }
+        let command = self.host.jobs.borrow_mut().mark_killed(id);
+        process.stop(grace).await;
+        Some(command)
     }
 
     /// Stops a background command; one that ended already is only looked at.

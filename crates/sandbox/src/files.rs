@@ -171,6 +171,7 @@ impl Confined<'_> {
     /// # Errors
     /// Something else is there, or the disk refuses; then nothing has changed.
     pub fn write(&self, n: usize, bytes: &[u8], expect: &Expect) -> Result<(PathBuf, String), FileError> {
+        self.granted(n);
         let (path, _) = self.path(n).map_err(FileError)?;
         let fail = |err: Errno| said(&path, err);
         let Expect::Stamp(wanted) = expect else {
@@ -221,6 +222,7 @@ impl Confined<'_> {
     /// # Errors
     /// Something is there, or the disk refuses.
     pub fn make_folder(&self, n: usize) -> Result<PathBuf, FileError> {
+        self.granted(n);
         let (path, _) = self.path(n).map_err(FileError)?;
         let (dir, name) = open_parent(&path, Parents::Make)?;
         rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)).map_err(|err| said(&path, err))?;

@@ -7,6 +7,10 @@ use std::{
 /// Git metadata that a sandboxed command may write, and the parts of it that stay read-only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Git {
+    /// The top of the work tree.
+    pub(crate) top: PathBuf,
+    /// Where what all work trees share is.
+    pub(crate) common: PathBuf,
     /// Folders bound onto themselves: writable, but not to be renamed away.
     pub(crate) writable: Vec<PathBuf>,
     /// Hooks, configuration and modules. They may be missing.
@@ -14,15 +18,19 @@ pub(crate) struct Git {
 }
 
 impl Git {
-    /// The metadata of the repository whose top is `root`. A pointer that leads anywhere but to this very workspace's own
-    /// metadata grants nothing.
-    pub(crate) fn of(root: &Path) -> Self {
-        let dot = root.join(".git");
+    /// The metadata of the repository that `root` is in. A pointer that leads anywhere but to this very workspace's own
+    /// metadata grants nothing; neither does a repository that holds the whole `home`.
+    pub(crate) fn of(root: &Path, home: Option<&Path>) -> Self {
+        let holds_home = |it: &Path| home.is_some_and(|home| home.starts_with(it));
+        let mut tops = root.ancestors().take_while(|it| *it == root || !holds_home(it));
+        let Some(top) = tops.find(|it| it.join(".git").symlink_metadata().is_ok()) else { return Self::default() };
+        let dot = top.join(".git");
         let Ok(meta) = fs::symlink_metadata(&dot) else { return Self::default() };
         if meta.is_dir() {
-            return Self { writable: vec![dot.clone()], read_only: control_paths(&dot, None) };
+            let (top, common, writable) = (top.to_owned(), dot.clone(), vec![dot.clone()]);
+            return Self { top, common, writable, read_only: control_paths(&dot, None) };
         }
-        if meta.is_file() { Self::by_pointer(root, &dot).unwrap_or_default() } else { Self::default() }
+        if meta.is_file() { Self::by_pointer(top, &dot).unwrap_or_default() } else { Self::default() }
     }
 
     /// `.git` is a file: a linked worktree or a submodule.
@@ -36,14 +44,16 @@ impl Git {
         if parts[at] == "modules" {
             let back = fs::canonicalize(dir.join(worktree_of(&dir.join("config"))?)).ok()?;
             let read_only = [control_paths(&dir, None), pointer].concat();
-            return (back == fs::canonicalize(root).ok()?).then(|| Self { writable: vec![dir.clone()], read_only });
+            let (top, common, writable) = (root.to_owned(), dir.clone(), vec![dir]);
+            return (back == fs::canonicalize(root).ok()?).then_some(Self { top, common, writable, read_only });
         }
         let common = fs::canonicalize(dir.join(fs::read_to_string(dir.join("commondir")).ok()?.trim())).ok()?;
         let back = PathBuf::from(fs::read_to_string(dir.join("gitdir")).ok()?.trim());
         let ours = fs::canonicalize(back).ok()? == fs::canonicalize(dot).ok()?;
         let nested = dir.parent()? == common.join("worktrees");
         let read_only = [control_paths(&common, Some(&dir)), pointer].concat();
-        (ours && nested).then(|| Self { writable: vec![common.clone()], read_only })
+        let (top, writable) = (root.to_owned(), vec![common.clone()]);
+        (ours && nested).then_some(Self { top, common, writable, read_only })
     }
 }
 

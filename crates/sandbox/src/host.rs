@@ -1,12 +1,21 @@
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use sid_policy::{Bounds, Fence};
+use sid_proxy::Service;
 
-use crate::{environment::Environment, jobs::Jobs, spare::Spare};
+use crate::{
+    caches,
+    environment::Environment,
+    guard::Granted,
+    jobs::{Ended, Jobs},
+    placeholder::Placeholder,
+    spare::Spare,
+};
 
 /// The machine as actions see it: the sandbox program, the environment of children, background jobs.
 #[derive(Debug)]
@@ -14,6 +23,15 @@ pub struct Host {
     pub(crate) bwrap: Option<PathBuf>,
     pub(crate) environment: Environment,
     pub(crate) keep: PathBuf,
+    /// What sid keeps for this workspace between sessions: build caches, the state of the placeholder.
+    pub(crate) folder: Option<PathBuf>,
+    /// Protected names that calls were allowed to make.
+    pub(crate) granted: Granted,
+    /// The environment of sandboxed commands, by their bounds.
+    walled: RefCell<Vec<(Bounds, Arc<Environment>)>>,
+    /// Serves the managed network, once there is a use for it.
+    service: OnceCell<Arc<Service>>,
+    own_proc: OnceCell<bool>,
     pub(crate) jobs: RefCell<Jobs>,
     /// A sandbox that waits for its command.
     pub(crate) spare: RefCell<Option<Spare>>,
@@ -45,11 +63,84 @@ impl Host {
             bwrap,
             environment,
             keep,
+            folder: None,
+            granted: Granted::default(),
+            walled: RefCell::default(),
+            service: OnceCell::new(),
+            own_proc: OnceCell::new(),
             jobs: RefCell::default(),
             spare: RefCell::default(),
             sandbox_used: Cell::new(false),
             swept: Cell::new(false),
         }
+    }
+
+    /// With a folder of sid's own for this workspace: commands get their build caches there, and the project's configuration
+    /// file is reserved.
+    #[must_use]
+    pub fn with_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.folder = folder;
+        self
+    }
+
+    /// Where build caches are.
+    pub(crate) fn caches(&self) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join("build"))
+    }
+
+    /// The environment behind a wall. It does not change during a session.
+    pub(crate) fn walled(&self, fence: &Fence, bounds: Bounds) -> Result<Arc<Environment>, String> {
+        if let Some((_, it)) = self.walled.borrow().iter().find(|(it, _)| *it == bounds) {
+            return Ok(Arc::clone(it));
+        }
+        let mut it = self.environment.clone();
+        let temp = it.get("TMPDIR").map(PathBuf::from).and_then(|it| std::fs::canonicalize(it).ok());
+        let writable: Vec<PathBuf> = fence.roots.iter().cloned().chain(temp).chain([PathBuf::from("/tmp")]).collect();
+        it.rebuild_path(&writable);
+        it.lead_to(Some(&*fence.network).filter(|it| bounds == Bounds::Workspace && !it.is_closed()));
+        if let Some(folder) = self.caches().filter(|_| bounds == Bounds::Workspace) {
+            caches::redirect(&mut it, &folder, &writable)
+                .map_err(|err| format!("The build caches can't be made at {}: {err}.", folder.display()))?;
+        }
+        let it = Arc::new(it);
+        self.walled.borrow_mut().push((bounds, Arc::clone(&it)));
+        Ok(it)
+    }
+
+    /// Reserves the path of the project's configuration while it does not exist. Where that can't be, the watch over
+    /// protected names has to do.
+    pub(crate) fn placeholder(&self, fence: &Fence, bounds: Bounds) -> Option<Arc<Placeholder>> {
+        let (root, folder) = (fence.roots.first()?, self.folder.as_ref()?);
+        let wanted = bounds == Bounds::Workspace && fence.protected.iter().any(|it| it == crate::placeholder::CONFIG);
+        let found = wanted.then(|| Placeholder::reserve(root, folder))?;
+        found.ok().flatten().map(Arc::new)
+    }
+
+    /// Where what is set aside goes.
+    pub(crate) fn aside(&self) -> PathBuf {
+        self.folder.as_ref().map_or_else(|| self.keep.join("set-aside"), |it| it.join("set-aside"))
+    }
+
+    pub(crate) fn service(&self) -> Result<Arc<Service>, String> {
+        if let Some(it) = self.service.get() {
+            return Ok(Arc::clone(it));
+        }
+        let it = Arc::new(Service::start().map_err(|err| format!("The network of commands can't be set up: {err}."))?);
+        Ok(Arc::clone(self.service.get_or_init(|| it)))
+    }
+
+    /// Whether sandboxes can have a `/proc` of their own; tried once.
+    pub(crate) fn has_proc(&self) -> bool {
+        *self.own_proc.get_or_init(|| {
+            // The kernel refuses a new /proc where parts of the present one are covered.
+            let covered = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            let covered = covered.lines().filter_map(|it| it.split(' ').nth(4)).any(|it| it.starts_with("/proc/"));
+            let Some(bwrap) = self.bwrap.as_ref().filter(|_| covered) else { return true };
+            let mut it = std::process::Command::new(bwrap);
+            it.args(["--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc", "--", "/bin/sh", "-c", ":"]);
+            it.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            it.status().is_ok_and(|it| it.success())
+        })
     }
 
     /// Tries the sandbox, and returns the version of its program.
@@ -98,6 +189,8 @@ impl Host {
     pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
         if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
             crate::signals::sweep(marker);
+            // One that a killed sid left is taken over, and then given up.
+            drop(self.placeholder(fence, bounds));
         }
         let useful = self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
         if useful {
@@ -112,6 +205,23 @@ impl Host {
         for mut it in waited {
             it.stop(grace).await;
         }
+    }
+
+    /// Background commands that ended by themselves since the last time, and whose end nobody has seen.
+    pub fn ended(&self) -> Vec<Ended> {
+        self.jobs.borrow_mut().ended()
+    }
+
+    /// Ends everything that runs now and reaches further than `bounds`. Returns how many commands that were.
+    pub async fn reduce(&self, bounds: Bounds, grace: std::time::Duration) -> usize {
+        drop(self.spare.borrow_mut().take());
+        let beyond = self.jobs.borrow_mut().beyond(bounds);
+        let count = beyond.len();
+        let stops = beyond
+            .into_iter()
+            .map(|mut it| -> std::pin::Pin<Box<dyn Future<Output = _>>> { Box::pin(async move { it.stop(grace).await }) });
+        crate::jobs::join(stops.collect()).await;
+        count
     }
 
     /// Ends every process that still runs: asks, waits up to `grace`, then kills.

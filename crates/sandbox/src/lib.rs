@@ -4,17 +4,22 @@
 //! [`sid_policy::Permit`]; what it may touch is what was judged. The wall around a command is Bubblewrap's, built from the
 //! permit by [`bwrap`].
 mod bwrap;
+mod caches;
 mod capture;
 mod confined;
 mod environment;
 mod files;
 mod git;
+mod guard;
 mod host;
 mod jobs;
+mod network;
+mod placeholder;
 mod process;
 mod resolve;
 mod signals;
 mod spare;
+mod stdio;
 mod wall;
 
 pub use capture::{Capture, Taken};
@@ -22,6 +27,7 @@ pub use confined::{Confined, Hider};
 pub use environment::{Environment, scrub};
 pub use files::{Expect, FileError, Found, stamp, stamp_of};
 pub use host::{Host, Missing, find_program};
-pub use jobs::{Job, JobId, JobState};
-pub use process::{Exit, Limits, Ran};
+pub use jobs::{Ended, Job, JobId, JobState};
+pub use network::MOST_PORTS;
+pub use process::{Aftermath, Exit, Io, Limits, Ran};
 pub use resolve::resolve;

@@ -1,25 +1,27 @@
-//! One command: its start, its output, its end.
+//! One command: its start, its input and output, its end.
 use std::{
     fs::File,
     io::Read as _,
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
-    process::{Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use rustix::{
-    pipe::{PipeFlags, pipe_with},
-    process::Signal,
-};
+use rustix::process::Signal;
 use sid_policy::{Bounds, Permit};
-use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver, sync::watch};
+use sid_proxy::{Contact, Contacts};
+use tokio::sync::watch;
 
 use crate::{
     capture::{Capture, More, Taken},
+    environment::Environment,
+    guard::{Guard, SetAside},
     host::Host,
+    network::Bridge,
     signals::{children_of, kill_session, signal_group, signal_group_of},
+    stdio::{Ends, Input, drain},
     wall::{InfoPipe, Wall},
 };
 
@@ -45,6 +47,26 @@ pub enum Exit {
     NoSandbox,
 }
 
+/// What a command's streams are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Io {
+    /// Nothing to read; output through a pipe.
+    NoInput,
+    /// Pipes both ways.
+    Pipes,
+    /// A terminal of 80 columns and 24 rows.
+    Terminal,
+}
+
+/// What else came of a command, since it was last asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Aftermath {
+    /// Sentences for the model.
+    pub notes: Vec<String>,
+    /// What it reached and what it was refused.
+    pub contacts: Vec<Contact>,
+}
+
 /// A foreground command that is over.
 #[derive(Debug)]
 pub struct Ran {
@@ -54,6 +76,8 @@ pub struct Ran {
     pub timed_out: bool,
     /// What it printed, both streams as they came.
     pub output: Taken,
+    /// What else came of it.
+    pub aftermath: Aftermath,
 }
 
 /// A running command. When the last handle is dropped it is killed.
@@ -66,55 +90,129 @@ pub(crate) struct Process {
 #[derive(Debug)]
 struct Shared {
     pid: u32,
+    bounds: Bounds,
     /// Bubblewrap's word on its inner pid; `None` without a sandbox.
     info: Option<Mutex<Info>>,
     output: Arc<Mutex<Capture>>,
+    input: Mutex<Option<Input>>,
     over: watch::Receiver<Option<Exit>>,
+    bridge: Option<Arc<Bridge>>,
+    guard: Option<Guard>,
+}
+
+/// A child about to be started, and what belongs to it.
+pub(crate) struct Launch {
+    pub(crate) child: Command,
+    pub(crate) bounds: Bounds,
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) ends: Ends,
+    pub(crate) info: Option<InfoPipe>,
+    pub(crate) bridge: Option<Arc<Bridge>>,
+    pub(crate) guard: Option<Guard>,
+    /// Let go when the child is over.
+    pub(crate) held: Option<Arc<crate::placeholder::Placeholder>>,
 }
 
 impl Process {
     /// Starts `command` within the permit's bounds; in a sandbox that waits for it already, if there is a fitting one.
-    pub(crate) fn start(host: &Host, permit: &Permit, command: &str, cwd: &Path, cap: usize) -> Result<Self, String> {
+    pub(crate) fn start(host: &Host, permit: &Permit, command: &str, cwd: &Path, cap: usize, io: Io) -> Result<Self, String> {
         if permit.bounds() == Bounds::Unbounded {
-            return Self::launch(host, bare(command, cwd), Stdio::null(), None, cap);
+            let environment = Arc::new(host.environment.clone());
+            let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
+            let (child, ends) = (bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd), Ends::new(io)?);
+            let bounds = permit.bounds();
+            return Self::launch(
+                Launch { child, bounds, environment, ends, info: None, bridge: None, guard: None, held: None },
+                cap,
+            );
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds())?;
-        if let Some(it) = host.spare.borrow_mut().take().and_then(|it| it.release(&wall, command, cwd, cap)) {
+        let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
+        if let Some(it) = spare.and_then(|it| it.release(&wall, command, cwd, cap)) {
             return Ok(it);
         }
         host.sandbox_used.set(true);
-        let (child, info) = wall.command(Some(cwd), &[command])?;
-        Self::launch(host, child, Stdio::null(), Some(info), cap)
+        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), command), Ends::new(io)?, cap)
+    }
+
+    /// Starts `sh -c` behind a wall.
+    pub(crate) fn walled(
+        host: &Host,
+        fence: &sid_policy::Fence,
+        bounds: Bounds,
+        wall: &Wall,
+        (cwd, script): (Option<&Path>, &str),
+        ends: Ends,
+        cap: usize,
+    ) -> Result<Self, String> {
+        let service = wall.network.as_ref().map(|it| Ok::<_, String>((host.service()?, Arc::clone(it)))).transpose()?;
+        let (child, info, gate) = wall.command(cwd, &[script])?;
+        let guard = if bounds == Bounds::Workspace { Guard::new(fence, &host.granted, host.aside()) } else { None };
+        let mut it = Launch {
+            child,
+            bounds,
+            environment: Arc::clone(&wall.environment),
+            ends,
+            info: Some(info),
+            bridge: None,
+            guard,
+            held: wall.placeholder.clone(),
+        };
+        it.bridge = service.zip(gate).map(|((service, network), gate)| gate.open(service, network));
+        Self::launch(it, cap)
     }
 
     /// Starts a child whose output is captured.
-    pub(crate) fn launch(
-        host: &Host,
-        mut child: Command,
-        stdin: Stdio,
-        info: Option<InfoPipe>,
-        cap: usize,
-    ) -> Result<Self, String> {
+    fn launch(it: Launch, cap: usize) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
-        let (out, end) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| failed(err.into()))?;
-        let both = end.try_clone().map_err(failed)?;
-        child.stdin(stdin).stdout(Stdio::from(end)).stderr(Stdio::from(both));
-        child.env_clear().envs(host.environment.vars());
+        let Launch { mut child, bounds, environment, ends, info, bridge, guard, held } = it;
+        let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
+        child.stdin(stdin).stdout(stdout).stderr(stderr);
+        child.env_clear().envs(environment.vars()).envs(variables.iter().copied());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
         let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));
         let (tell, done) = watch::channel(None);
-        let shared = Shared { pid: child.id().unwrap_or(0), info, output: Arc::clone(&output), over: done.clone() };
-        let pipe = Receiver::from_owned_fd(out).map_err(failed)?;
-        let reader = tokio::spawn(drain(pipe, output));
+        let shared = Shared {
+            pid: child.id().unwrap_or(0),
+            bounds,
+            info,
+            output: Arc::clone(&output),
+            input: Mutex::new(input),
+            over: done.clone(),
+            bridge: bridge.clone(),
+            guard: guard.clone(),
+        };
+        let reader = tokio::spawn(drain(stream, output));
+        let watching = guard.as_ref().map(|it| tokio::spawn(it.watch()));
         tokio::spawn(async move {
             let status = child.wait().await;
+            if let Some(it) = watching {
+                it.abort();
+            }
             // What is in the pipe already is read; whoever inherited it can't hold the result up.
             let _late = tokio::time::timeout(late, reader).await;
+            if let Some(it) = bridge {
+                it.close();
+            }
+            if let Some(it) = guard {
+                it.look();
+            }
+            drop(held);
             tell.send_replace(Some(status.map_or(Exit::Signal(0), exit)));
         });
         Ok(Self { shared: Arc::new(shared), done })
+    }
+
+    /// How far it reaches.
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.shared.bounds
+    }
+
+    /// Whether both are the same command.
+    pub(crate) fn is(&self, it: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &it.shared)
     }
 
     /// From now on that much of the output is kept.
@@ -148,10 +246,39 @@ impl Process {
         self.shared.output.lock().unwrap_or_else(PoisonError::into_inner).take(more)
     }
 
+    /// What else came of it since the last time.
+    pub(crate) fn aftermath(&self) -> Aftermath {
+        let mut out = Aftermath::default();
+        if let Some(it) = &self.shared.bridge {
+            let Contacts { all, more } = it.take();
+            out.notes.extend(it.fault().map(|it| format!("[{it}]")));
+            out.notes.extend(refusals(&all, more));
+            out.contacts = all;
+        }
+        if let Some(it) = &self.shared.guard {
+            out.notes.extend(it.take().iter().map(set_aside));
+        }
+        out
+    }
+
+    /// Writes to its input.
+    pub(crate) fn input(&self) -> Result<Input, String> {
+        let input = self.shared.input.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*input {
+            Some(it) => it.again(),
+            None => Err("this command was started without input".to_owned()),
+        }
+    }
+
+    /// SIGINT to the command, as Ctrl-C would be.
+    pub(crate) fn interrupt(&self) {
+        self.shared.signal(Signal::INT);
+    }
+
     /// Asks it to end, waits, then kills everything it started.
     pub(crate) async fn stop(&mut self, grace: Duration) -> Exit {
         if self.exit().is_none() {
-            self.shared.ask();
+            self.shared.signal(Signal::TERM);
             let _late = tokio::time::timeout(grace, self.wait()).await;
         }
         self.shared.kill();
@@ -159,20 +286,52 @@ impl Process {
     }
 }
 
+/// Why destinations were not reached, for the model.
+fn refusals(all: &[Contact], more: u64) -> Vec<String> {
+    let mut out: Vec<String> = all
+        .iter()
+        .filter_map(|it| {
+            let why = it.blocked?;
+            let times = if it.times > 1 { format!(" ({} times)", it.times) } else { String::new() };
+            Some(format!("[network: {}:{} was not reached{times}: it {}]", it.host, it.port, why.why()))
+        })
+        .collect();
+    if more > 0 {
+        out.push(format!("[network: {more} more connections, not listed]"));
+    }
+    if !out.is_empty() {
+        out.push(
+            "[network: sid owns the proxy variables, and there is no other way out. Only the user can change what is allowed, in \
+             sid.toml or settings.toml.]"
+                .to_owned(),
+        );
+    }
+    out
+}
+
+fn set_aside(it: &SetAside) -> String {
+    let made = it.made.display();
+    match &it.moved {
+        Some(to) => format!("[{made} is a protected name that commands may not make; what was made was moved to {}]", to.display()),
+        None => format!("[{made} is a protected name that commands may not make; it could not be moved away]"),
+    }
+}
+
 impl Shared {
-    /// Tells a sandbox that never got to the command from a command that failed.
+    /// Tells a sandbox that never got to the command from a command that failed; one that made a protected name has failed.
     fn judged(&self, exit: Exit) -> Exit {
         match (&self.info, exit) {
             (Some(info), Exit::Code(1)) if !was_reached(info) => Exit::NoSandbox,
+            (_, Exit::Code(0)) if self.guard.as_ref().is_some_and(Guard::was_needed) => Exit::Code(1),
             _ => exit,
         }
     }
 
-    /// SIGTERM to the command itself: a signal to Bubblewrap would skip the command's traps.
-    fn ask(&self) {
+    /// A signal to the command itself: one to Bubblewrap would skip the command's traps.
+    fn signal(&self, signal: Signal) {
         match self.info.as_ref().and_then(inner_pid) {
-            Some(init) => children_of(init).into_iter().for_each(|pid| signal_group_of(pid, Signal::TERM)),
-            None => signal_group(self.pid, Signal::TERM),
+            Some(init) => children_of(init).into_iter().for_each(|pid| signal_group_of(pid, signal)),
+            None => signal_group(self.pid, signal),
         }
     }
 
@@ -202,9 +361,9 @@ struct Info {
     said: String,
 }
 
-/// `sh -c` in a session of its own, without the terminal, dying with sid.
-fn bare(command: &str, cwd: &Path) -> Command {
-    let mut it = Command::new("/bin/sh");
+/// `SHELL -c` in a session of its own, without the terminal, dying with sid.
+fn bare(shell: &Path, command: &str, cwd: &Path) -> Command {
+    let mut it = Command::new(shell);
     it.args(["-c", command]).current_dir(cwd);
     // SAFETY: both are plain system calls, which are safe between fork and exec.
     unsafe {
@@ -247,11 +406,4 @@ fn inner_pid(info: &Mutex<Info>) -> Option<u32> {
 /// Whether the command was reached: only then is its exit code said.
 fn was_reached(info: &Mutex<Info>) -> bool {
     info.lock().unwrap_or_else(PoisonError::into_inner).said().contains("exit-code")
-}
-
-async fn drain(mut pipe: Receiver, output: Arc<Mutex<Capture>>) {
-    let mut buffer = vec![0; 1 << 16];
-    while let Ok(n @ 1..) = pipe.read(&mut buffer).await {
-        output.lock().unwrap_or_else(PoisonError::into_inner).feed(&buffer[..n]);
-    }
 }

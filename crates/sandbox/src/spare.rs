@@ -3,14 +3,13 @@ use std::{
     fs::File,
     io::Write as _,
     path::Path,
-    process::Stdio,
     time::{Duration, Instant},
 };
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use sid_policy::{Bounds, Fence};
 
-use crate::{host::Host, process::Process, wall::Wall};
+use crate::{host::Host, process::Process, stdio::Ends, wall::Wall};
 
 /// A sandbox that waits.
 #[derive(Debug)]
@@ -45,8 +44,7 @@ impl Spare {
     pub(crate) fn new(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let wall = Wall::of(host, fence, bounds)?;
         let (read, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
-        let (child, info) = wall.command(None, &[WAIT])?;
-        let process = Process::launch(host, child, Stdio::from(read), Some(info), 0)?;
+        let process = Process::walled(host, fence, bounds, &wall, (None, WAIT), Ends::reading(read)?, 0)?;
         Ok(Self { process, wall, go: File::from(go), made: Instant::now() })
     }
 

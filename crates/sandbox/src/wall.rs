@@ -7,25 +7,41 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
 use rustix::{
     io::{FdFlags, fcntl_setfd},
     pipe::{PipeFlags, pipe_with},
 };
-use sid_policy::{Bounds, Fence};
+use sid_policy::{Bounds, Fence, Network};
 
 use crate::{
     bwrap::{Facts, arguments},
+    environment::Environment,
     host::{Host, Missing},
+    network::Gate,
+    placeholder::Placeholder,
 };
 
 /// The arguments, and the identity of everything they name: two equal walls are the same sandbox.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Wall {
     program: PathBuf,
     arguments: Vec<OsString>,
     identities: Vec<Option<(u64, u64)>>,
+    pub(crate) environment: Arc<Environment>,
+    /// Destinations the command may reach, if there are any.
+    pub(crate) network: Option<Arc<Network>>,
+    /// Kept as long as the sandbox is there.
+    pub(crate) placeholder: Option<Arc<Placeholder>>,
+}
+
+impl PartialEq for Wall {
+    fn eq(&self, it: &Self) -> bool {
+        let same = self.program == it.program && self.arguments == it.arguments && self.identities == it.identities;
+        same && self.network == it.network
+    }
 }
 
 /// The pipe on which Bubblewrap tells its inner pid, and the exit code of a command that it reached. The far end is closed once the child has it.
@@ -41,12 +57,15 @@ impl Wall {
     /// Why there can be no sandbox, for the model.
     pub(crate) fn of(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let program = host.bwrap.clone().ok_or_else(|| Missing.to_string())?;
-        let facts = Facts::gather(fence, bounds, &host.environment)?;
+        let placeholder = host.placeholder(fence, bounds);
+        let environment = host.walled(fence, bounds)?;
+        let facts = Facts::gather(fence, bounds, host, placeholder.as_deref())?;
         let arguments = arguments(fence, bounds, &facts);
         let identity = |it: &OsString| std::fs::symlink_metadata(Path::new(it)).ok().map(|it| (it.dev(), it.ino()));
         let identities =
             arguments.iter().map(|it| if it.as_encoded_bytes().starts_with(b"/") { identity(it) } else { None }).collect();
-        Ok(Self { program, arguments, identities })
+        let network = Some(&fence.network).filter(|it| bounds == Bounds::Workspace && !it.is_closed()).cloned();
+        Ok(Self { program, arguments, identities, environment, network, placeholder })
     }
 
     /// These words behind the wall, for a process that becomes it.
@@ -57,7 +76,7 @@ impl Wall {
     }
 
     /// `sh -c` with these words behind the wall.
-    pub(crate) fn command(&self, cwd: Option<&Path>, words: &[&str]) -> Result<(Command, InfoPipe), String> {
+    pub(crate) fn command(&self, cwd: Option<&Path>, words: &[&str]) -> Result<(Command, InfoPipe, Option<Gate>), String> {
         let (read, far) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
         // Inherited by this one child: nothing else is started between here and the drop after its spawn.
         fcntl_setfd(&far, FdFlags::empty()).map_err(|err| err.to_string())?;
@@ -67,7 +86,14 @@ impl Wall {
             it.arg("--chdir").arg(cwd);
         }
         it.arg("--json-status-fd").arg(far.as_raw_fd().to_string());
+        let gate = self.network.is_some().then(Gate::new).transpose().map_err(|err| err.to_string())?;
+        if let Some(gate) = &gate {
+            for (flag, fd) in [("--info-fd", &gate.info), ("--block-fd", &gate.block)] {
+                fcntl_setfd(fd, FdFlags::empty()).map_err(|err| err.to_string())?;
+                it.arg(flag).arg(fd.as_raw_fd().to_string());
+            }
+        }
         it.args(["--", "/bin/sh", "-c"]).args(words).process_group(0).current_dir("/");
-        Ok((it, InfoPipe { read, _far: far }))
+        Ok((it, InfoPipe { read, _far: far }, gate))
     }
 }

@@ -5,7 +5,7 @@ use sid_core::Outcome;
 use sid_policy::Access;
 use sid_sandbox::{Exit, Job, JobState};
 
-use crate::{Plan, Tool, View, args, error, shell::GRACE};
+use crate::{Plan, Tool, View, after, args, error, shells::GRACE};
 
 /// Reads a background command's new output.
 pub(crate) struct CommandOutput;
@@ -76,5 +76,6 @@ fn told(id: u32, job: Option<Job>) -> Outcome {
         JobState::Ended(Exit::NoSandbox) => "did not run: the sandbox could not be set up".to_owned(),
     };
     let output = if job.output.text.is_empty() { "(no new output)".to_owned() } else { job.output.text };
-    Outcome::ok(format!("Task {id} (`{}`) {state}.\n{output}", sid_core::one_line(&job.command, 120)))
+    let text = format!("Task {id} (`{}`) {state}.\n{output}", sid_core::one_line(&job.command, 120));
+    after(Outcome::ok(text), job.aftermath)
 }

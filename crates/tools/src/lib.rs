@@ -1,15 +1,19 @@
 //! Built-in tools, one file per operation. `plan` is pure and declares; the action acts inside a [`Confined`].
 mod args;
+mod claude;
+mod codex;
 mod create;
 mod delete;
 mod edit;
 mod folder;
 mod glob;
+mod grok;
 mod jobs;
 mod list;
 mod read;
 mod search;
 mod shell;
+mod shells;
 mod text;
 mod todos;
 pub mod walk;
@@ -21,9 +25,9 @@ use std::{
     sync::Arc,
 };
 
-use sid_core::{Outcome, Seen};
+use sid_core::{Contact, Outcome, Seen};
 use sid_policy::Access;
-use sid_sandbox::Confined;
+use sid_sandbox::{Aftermath, Confined};
 
 /// What an action becomes once it is entered.
 pub type Run<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
@@ -65,6 +69,10 @@ pub trait Tool: Send + Sync {
     fn description(&self) -> &'static str;
     /// The JSON schema of its arguments.
     fn schema(&self) -> &'static str;
+    /// What the model is told of it in `auto`: when leaving the sandbox is worth a review.
+    fn auto_guidance(&self) -> Option<&'static str> {
+        None
+    }
     /// Whether a reviewer, who may only look, can use it.
     fn for_reviewer(&self) -> bool {
         false
@@ -74,6 +82,49 @@ pub trait Tool: Send + Sync {
     /// # Errors
     /// What is wrong with the arguments, for the model.
     fn plan(&self, args: &str, view: &View) -> Result<Plan, String>;
+}
+
+/// Whose names and schemas the shell tools have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shells {
+    /// `run_command`, `command_output`, `kill_command`.
+    Sigit,
+    /// `Bash`, `TaskOutput`, `TaskInput`, `TaskStop`.
+    Claude,
+    /// `exec_command`, `write_stdin`, `kill_session`.
+    Codex,
+    /// `run_terminal_command` and its companions.
+    Grok,
+}
+
+impl Shells {
+    /// All of them, by their names in settings.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("sigit", Self::Sigit), ("claude", Self::Claude), ("codex", Self::Codex), ("grok", Self::Grok)];
+
+    /// The tools, in the order the model sees them.
+    #[must_use]
+    pub fn tools(self) -> Vec<Box<dyn Tool>> {
+        match self {
+            Self::Sigit => vec![Box::new(shell::RunCommand), Box::new(jobs::CommandOutput), Box::new(jobs::KillCommand)],
+            Self::Claude => {
+                vec![Box::new(claude::Bash), Box::new(claude::TaskOutput), Box::new(claude::TaskInput), Box::new(claude::TaskStop)]
+            }
+            Self::Codex => vec![Box::new(codex::ExecCommand), Box::new(codex::WriteStdin), Box::new(codex::KillSession)],
+            Self::Grok => vec![Box::new(grok::Run), Box::new(grok::Output), Box::new(grok::Input), Box::new(grok::Kill)],
+        }
+    }
+}
+
+/// The tools of the `sigit` surface with another family's shells.
+#[must_use]
+pub fn with_shells(shells: Shells) -> Vec<Box<dyn Tool>> {
+    let mut all = sigit();
+    let own: Vec<&str> = Shells::Sigit.tools().iter().map(|it| it.name()).collect();
+    let at = all.iter().position(|it| own.contains(&it.name())).unwrap_or(all.len());
+    all.retain(|it| !own.contains(&it.name()));
+    all.splice(at..at, shells.tools());
+    all
 }
 
 /// The tools of the `sigit` surface, in the order the model sees them.
@@ -99,6 +150,22 @@ pub fn sigit() -> Vec<Box<dyn Tool>> {
 /// A failure in the words of the `sigit` surface.
 pub(crate) fn error(text: impl std::fmt::Display) -> Outcome {
     Outcome::failed(format!("Error: {text}"))
+}
+
+/// An outcome with what else came of the command in it.
+pub(crate) fn after(mut outcome: Outcome, it: Aftermath) -> Outcome {
+    for note in it.notes {
+        if !outcome.text.is_empty() && !outcome.text.ends_with('\n') {
+            outcome.text.push('\n');
+        }
+        outcome.text.push_str(&note);
+    }
+    outcome.contacts = it
+        .contacts
+        .into_iter()
+        .map(|it| Contact { host: it.host, port: it.port, refused: it.blocked.map(|it| it.name().to_owned()), times: it.times })
+        .collect();
+    outcome
 }
 
 /// A success that leaves the model knowing a file's content.

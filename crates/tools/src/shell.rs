@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sid_core::Outcome;
-use sid_policy::{Access, Exec};
 use sid_sandbox::{Confined, Exit, Limits, Ran};
 
-use crate::{Plan, Tool, View, args, error};
+use crate::{
+    Plan, Tool, View, after, args, error,
+    shells::{GRACE, OUTPUT, Permissions, declared, escalation},
+};
 
 /// Runs a command.
 pub(crate) struct RunCommand;
@@ -21,19 +23,8 @@ struct Args {
     justification: Option<String>,
 }
 
-#[derive(Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-enum Permissions {
-    UseDefault,
-    RequireEscalated,
-}
-
-/// Bytes of output kept, head and tail.
-pub(crate) const OUTPUT: usize = 50_000;
 const DEFAULT: u64 = 120;
 const LONGEST: u64 = 600;
-/// Between asking a command to stop and killing it.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 impl Tool for RunCommand {
     fn name(&self) -> &'static str {
@@ -49,23 +40,18 @@ impl Tool for RunCommand {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"run_in_background":{"type":"boolean"},"timeout_seconds":{"type":"integer"},"sandbox_permissions":{"type":"string","enum":["use_default","require_escalated"]},"justification":{"type":"string"}},"required":["command"],"additionalProperties":false}"#
     }
+    fn auto_guidance(&self) -> Option<&'static str> {
+        Some(crate::shells::ESCALATE)
+    }
     fn for_reviewer(&self) -> bool {
         true
     }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let args: Args = args::parse(raw)?;
-        if args.command.trim().is_empty() {
-            return Err("command is empty".to_owned());
-        }
-        if args.command.contains('\0') {
-            return Err("command holds a NUL character, which no command line can".to_owned());
-        }
         let spelled = args.cwd.unwrap_or_else(|| ".".to_owned());
         let seconds = args.timeout_seconds.unwrap_or(DEFAULT).clamp(1, LONGEST);
-        let escalate = (args.sandbox_permissions == Some(Permissions::RequireEscalated))
-            .then(|| args.justification.unwrap_or_else(|| "no reason was given".to_owned()));
-        let cwd = view.path(&spelled).components().collect();
-        let access = Access::none(self.name(), "shell").runs(Exec { command: args.command.clone(), cwd, escalate });
+        let escalate = escalation(args.sandbox_permissions, args.justification);
+        let access = declared(self.name(), &args.command, view.path(&spelled), escalate)?;
         let background = args.run_in_background;
         Ok(Plan {
             label: args.command,
@@ -80,7 +66,7 @@ impl Tool for RunCommand {
 async fn run(place: &Confined<'_>, seconds: u64, cwd: &str) -> Outcome {
     let limits = Limits { time: Duration::from_secs(seconds), grace: GRACE, output: OUTPUT };
     match place.run(limits).await {
-        Ok(ran) => told(&ran, seconds, cwd),
+        Ok(ran) => after(told(&ran, seconds, cwd), ran.aftermath),
         Err(why) => error(why),
     }
 }

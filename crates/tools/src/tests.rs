@@ -70,6 +70,7 @@ impl World {
         };
         let permit = match self.rules.judge(resolve(plan.access)) {
             Verdict::Allow(permit) => permit,
+            Verdict::Fault(why) => return Outcome::failed(why),
             Verdict::Deny(Refusal(why)) => return Outcome::denied(why),
             Verdict::Review(request) => return Outcome::denied(request.why),
             Verdict::Ask(question) => return Outcome::denied(question.answer(Answer::Nobody).unwrap_err().0),

@@ -12,6 +12,7 @@ fn fence() -> Arc<Fence> {
         protected: vec![".sid".into(), "sid.toml".into()],
         secret: vec!["/state/sessions".into()],
         hidden,
+        ..Fence::default()
     })
 }
 
@@ -26,7 +27,7 @@ fn path(lexical: &str, canonical: &str, touch: Touch) -> ResolvedPath {
 fn resolved(tool: &str, paths: &[ResolvedPath], exec: Option<Exec>) -> Resolved {
     let mutates = exec.is_some() || paths.iter().any(|it| it.touch.changes());
     let uses = paths.iter().map(|it| PathUse { path: it.lexical.clone(), touch: it.touch }).collect();
-    let access = Access { tool: tool.into(), operation: "op", mutates, paths: uses, exec };
+    let access = Access { mutates, paths: uses, exec, action: Some("doing it".into()), ..Access::none(tool, "op") };
     Resolved { access, paths: paths.to_vec() }
 }
 
@@ -39,7 +40,7 @@ fn read(at: &str) -> Resolved {
 }
 
 fn shell(escalate: Option<&str>) -> Resolved {
-    let exec = Exec { command: "make".into(), cwd: PathBuf::from("/w"), escalate: escalate.map(str::to_owned) };
+    let exec = Exec { command: "make".into(), cwd: PathBuf::from("/w"), escalate: escalate.map(str::to_owned), shell: None };
     resolved("run_command", &[], Some(exec))
 }
 
@@ -48,6 +49,7 @@ fn word(verdict: &Verdict) -> String {
         Verdict::Allow(permit) => permit.bounds().name().to_owned(),
         Verdict::Ask(_) => "ask".into(),
         Verdict::Review(_) => "review".into(),
+        Verdict::Fault(_) => "fault".into(),
         Verdict::Deny(_) => "deny".into(),
     }
 }

@@ -1,0 +1,174 @@
+//! The managed network: HTTP (CONNECT and plain) and SOCKS5 for sandboxed commands, behind the rules of [`sid_policy::Network`].
+//!
+//! It runs on one thread of its own. The doors of a command are sockets that listen inside that command's network namespace,
+//! so whoever connects is that command; on a shared network, callers show a token instead.
+mod dial;
+mod http;
+mod log;
+mod pump;
+mod socks;
+
+use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
+
+use sid_policy::Network;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, watch},
+};
+
+pub use log::{Contact, Contacts};
+
+use crate::log::Log;
+
+/// Where a command's connections come in.
+#[derive(Debug)]
+pub struct Doors {
+    /// The HTTP proxy.
+    pub http: StdListener,
+    /// The SOCKS5 proxy.
+    pub socks: StdListener,
+    /// Ports that lead to the same port of this machine's 127.0.0.1.
+    pub loopback: Vec<(u16, StdListener)>,
+    /// What callers of both proxies have to show, where others could reach the doors: the password of the user `sid`.
+    pub token: Option<String>,
+}
+
+/// The thread that serves all commands of a process. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Service {
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+/// One command's network. Dropping it closes its doors and every connection.
+#[derive(Debug)]
+pub struct Serving {
+    log: Arc<Log>,
+    alive: watch::Sender<()>,
+}
+
+impl Serving {
+    /// Closes the doors and every connection.
+    pub fn close(&self) {
+        self.alive.send_replace(());
+    }
+
+    /// What was reached and refused since the last time.
+    #[must_use]
+    pub fn take(&self) -> Contacts {
+        self.log.take()
+    }
+}
+
+struct Job {
+    doors: Doors,
+    command: Command,
+    alive: watch::Receiver<()>,
+}
+
+/// What every connection of one command shares.
+#[derive(Clone)]
+struct Command {
+    network: Arc<Network>,
+    log: Arc<Log>,
+    token: Option<Arc<str>>,
+}
+
+/// Open files that many connections need.
+const FILES: u64 = 65_536;
+
+impl Service {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread or no event queue left.
+    pub fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
+        raise_file_limit();
+        let work = async move {
+            while let Some(job) = queue.recv().await {
+                tokio::spawn(job.run());
+            }
+        };
+        thread::Builder::new().name("network".into()).spawn(move || runtime.block_on(work))?;
+        Ok(Self { jobs })
+    }
+
+    /// Serves a command through its doors.
+    #[must_use]
+    pub fn serve(&self, network: Arc<Network>, doors: Doors) -> Serving {
+        let log = Arc::new(Log::default());
+        let (keep, alive) = watch::channel(());
+        let token = doors.token.as_deref().map(Arc::from);
+        let command = Command { network, log: Arc::clone(&log), token };
+        // A thread that is gone leaves the doors closed, which is what the command then finds.
+        let _closed = self.jobs.send(Job { doors, command, alive });
+        Serving { log, alive: keep }
+    }
+}
+
+/// Two descriptors a connection exceed what shells usually hand down.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(FILES, |it| it.min(FILES));
+    if now.current.is_some_and(|it| it < wanted) {
+        let _kept = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..now });
+    }
+}
+
+/// What a door leads to.
+#[derive(Clone, Copy)]
+enum Door {
+    Http,
+    Socks,
+    Loopback(u16),
+}
+
+impl Job {
+    async fn run(self) {
+        let Self { doors, command, alive } = self;
+        let mut all = vec![(Door::Http, doors.http), (Door::Socks, doors.socks)];
+        all.extend(doors.loopback.into_iter().map(|(port, it)| (Door::Loopback(port), it)));
+        for (door, listener) in all {
+            let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+            if let Ok(listener) = listener {
+                tokio::spawn(while_alive(alive.clone(), accept(door, listener, command.clone(), alive.clone())));
+            }
+        }
+    }
+}
+
+/// Drops `work` when the command is over.
+async fn while_alive(mut alive: watch::Receiver<()>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        _ = alive.changed() => {}
+        () = work => {}
+    }
+}
+
+async fn accept(door: Door, listener: TcpListener, command: Command, alive: watch::Receiver<()>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(while_alive(alive.clone(), connection(door, stream, command.clone())));
+            }
+            // Out of descriptors, as a rule: some connection has to end first.
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn connection(door: Door, stream: TcpStream, command: Command) {
+    let _small_writes_wait = stream.set_nodelay(true);
+    match door {
+        Door::Http => http::serve(stream, command).await,
+        Door::Socks => socks::serve(stream, command).await,
+        Door::Loopback(port) => {
+            if let Ok(far) = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await {
+                command.log.reached("127.0.0.1".to_owned(), port);
+                pump::both(stream, far, &[]).await;
+            }
+        }
+    }
+}
