@@ -236,6 +236,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         tools: settings.tools,
     };
     let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
+    host.tidy(&rules.fence);
     let resumed = job.resume.is_some();
     let (records, notices) = (loaded.records, [loaded.notices, about].concat());
     let parts = Parts {

@@ -83,6 +83,15 @@ impl Host {
         self
     }
 
+    /// Clears what an earlier sid left in this workspace when it was killed.
+    pub fn tidy(&self, fence: &Fence) {
+        let left = self.folder.as_ref().and_then(|it| it.join("placeholder").metadata().ok()).is_some_and(|it| it.len() > 0);
+        if left {
+            // Taken over, and then given up.
+            drop(self.placeholder(fence, Bounds::Workspace));
+        }
+    }
+
     /// Where build caches are.
     pub(crate) fn caches(&self) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join("build"))
@@ -189,8 +198,6 @@ impl Host {
     pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
         if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
             crate::signals::sweep(marker);
-            // One that a killed sid left is taken over, and then given up.
-            drop(self.placeholder(fence, bounds));
         }
         let useful = self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
         if useful {

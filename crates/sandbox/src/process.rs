@@ -10,8 +10,8 @@ use std::{
 };
 
 use rustix::process::Signal;
-use sid_policy::{Bounds, Permit};
-use sid_proxy::{Contact, Contacts};
+use sid_policy::{Bounds, Network, Permit};
+use sid_proxy::{Contact, Contacts, Service};
 use tokio::sync::watch;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     environment::Environment,
     guard::{Guard, SetAside},
     host::Host,
-    network::Bridge,
+    network::{Bridge, Gate},
     signals::{children_of, kill_session, signal_group, signal_group_of},
     stdio::{Ends, Input, drain},
     wall::{InfoPipe, Wall},
@@ -107,7 +107,8 @@ pub(crate) struct Launch {
     pub(crate) environment: Arc<Environment>,
     pub(crate) ends: Ends,
     pub(crate) info: Option<InfoPipe>,
-    pub(crate) bridge: Option<Arc<Bridge>>,
+    /// Opened once the child is there.
+    pub(crate) gate: Option<(Gate, Arc<Service>, Arc<Network>)>,
     pub(crate) guard: Option<Guard>,
     /// Let go when the child is over.
     pub(crate) held: Option<Arc<crate::placeholder::Placeholder>>,
@@ -121,10 +122,7 @@ impl Process {
             let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
             let (child, ends) = (bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd), Ends::new(io)?);
             let bounds = permit.bounds();
-            return Self::launch(
-                Launch { child, bounds, environment, ends, info: None, bridge: None, guard: None, held: None },
-                cap,
-            );
+            return Self::launch(Launch { child, bounds, environment, ends, info: None, gate: None, guard: None, held: None }, cap);
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds())?;
         let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
@@ -148,28 +146,28 @@ impl Process {
         let service = wall.network.as_ref().map(|it| Ok::<_, String>((host.service()?, Arc::clone(it)))).transpose()?;
         let (child, info, gate) = wall.command(cwd, &[script])?;
         let guard = if bounds == Bounds::Workspace { Guard::new(fence, &host.granted, host.aside()) } else { None };
-        let mut it = Launch {
+        let it = Launch {
             child,
             bounds,
             environment: Arc::clone(&wall.environment),
             ends,
             info: Some(info),
-            bridge: None,
+            gate: gate.zip(service).map(|(gate, (service, network))| (gate, service, network)),
             guard,
             held: wall.placeholder.clone(),
         };
-        it.bridge = service.zip(gate).map(|((service, network), gate)| gate.open(service, network));
         Self::launch(it, cap)
     }
 
     /// Starts a child whose output is captured.
     fn launch(it: Launch, cap: usize) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
-        let Launch { mut child, bounds, environment, ends, info, bridge, guard, held } = it;
+        let Launch { mut child, bounds, environment, ends, info, gate, guard, held } = it;
         let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
         child.stdin(stdin).stdout(stdout).stderr(stderr);
         child.env_clear().envs(environment.vars()).envs(variables.iter().copied());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
+        let bridge = gate.map(|(gate, service, network)| gate.open(service, network));
         let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));

@@ -6,6 +6,7 @@ mod escapes;
 mod headless;
 mod limits;
 mod models;
+mod network;
 mod resume;
 mod review;
 mod sandbox;
@@ -13,6 +14,7 @@ mod search;
 mod secrets;
 mod sessions;
 mod shells;
+mod trust;
 
 use sid_testkit::{Reply, Test};
 

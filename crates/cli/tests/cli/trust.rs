@@ -1,0 +1,84 @@
+//! What a workspace asks for counts once the user trusts it, as it is.
+use serde_json::json;
+use sid_testkit::Test;
+
+use crate::{Script as _, sid};
+
+const ASKS: &str = "[network]\nallowed_domains = ['good.test']\nallowed_loopback_ports = [9001]\n";
+
+fn proxies(it: &Test) -> (String, String) {
+    let ran = it.run().status(0);
+    (ran.result(0), ran.stderr)
+}
+
+fn world() -> Test {
+    let it = sid().args(["go", "--output", "jsonl", "--mode", "workspace_write"]).file("sid.toml", ASKS);
+    let look = json!({"command": "env | grep -c 127.0.0.1:3128; true"});
+    (0..3).fold(it, |it, _| it.rounds([("run_command", look.clone())]))
+}
+
+#[test]
+fn what_a_workspace_asks_for_is_trusted_by_content_and_can_be_taken_back() {
+    let it = world();
+    let (result, stderr) = proxies(&it);
+    assert!(result.contains("Exit code 0:\n0\n"), "{result}");
+    let notice = "sid.toml asks for network access and is not trusted";
+    assert!(stderr.contains(notice) && stderr.contains("sid trust add") && stderr.contains("--trust"), "{stderr}");
+    let run = |it: Test, args: &[&str]| {
+        let it = it.command(args);
+        let ran = it.run().status(0);
+        (it, ran.stdout)
+    };
+    let (it, said) = run(it, &["trust"]);
+    assert_eq!(said, "no workspace is trusted\n");
+    let (it, said) = run(it, &["trust", "add"]);
+    assert!(
+        said.contains("good.test (port 443)") && said.contains("127.0.0.1:9001") && said.contains("until it changes"),
+        "{said}"
+    );
+    let it = it.command(["run", "go", "--output", "jsonl", "--mode", "workspace_write"]);
+    let (result, stderr) = proxies(&it);
+    assert!(result.contains("Exit code 0:\n4\n") && !stderr.contains("not trusted"), "{result}{stderr}");
+    let it = it.file("sid.toml", format!("{ASKS}# changed\n"));
+    let (result, stderr) = proxies(&it);
+    assert!(result.contains("Exit code 0:\n0\n") && stderr.contains(notice), "{result}{stderr}");
+    let (it, said) = run(it, &["trust", "list"]);
+    assert!(said.contains("sid.toml") && said.contains("changed since"), "{said}");
+    let (it, said) = run(it, &["trust", "revoke"]);
+    assert!(said.contains("no longer trusted"), "{said}");
+    let (_, said) = run(it, &["trust", "revoke", "/nowhere"]);
+    assert_eq!(said, "/nowhere was not trusted\n");
+}
+
+#[test]
+fn trust_for_one_run_is_not_kept() {
+    let it = world().args(["--trust"]);
+    assert!(proxies(&it).0.contains("Exit code 0:\n4\n"));
+    let it = it.command(["trust"]);
+    assert_eq!(it.run().status(0).stdout, "no workspace is trusted\n");
+}
+
+#[test]
+fn a_workspace_may_narrow_without_trust() {
+    let it = sid().args(["go", "--output", "jsonl", "--mode", "workspace_write"]);
+    let it = it
+        .file("../home/.config/sid/settings.toml", "[network]\nallowed_domains = ['a.test', 'b.test']\n")
+        .file("sid.toml", "[network]\ndenied_domains = ['b.test']\n[permissions]\nprotected_paths = ['deploy']\n")
+        .file("deploy/key", "");
+    let line = "curl -sS -m 5 -o /dev/null -p http://b.test:443/; echo x > deploy/key; echo y > deploy/new";
+    let ran =
+        it.rounds([("run_command", json!({"command": line})), ("create_file", json!({"path": "deploy/n", "content": ""}))]).run();
+    let ran = ran.status(0);
+    assert!(ran.result(0).contains("b.test:443 was not reached: it is among the denied domains"), "{}", ran.result(0));
+    assert_eq!(ran.result(0).matches("Read-only file system").count(), 2, "{}", ran.result(0));
+    assert!(ran.result(1).contains("protected path"), "{}", ran.result(1));
+    assert!(!ran.stderr.contains("trust"), "{}", ran.stderr);
+}
+
+#[test]
+fn nothing_to_trust_is_said() {
+    let it = sid().command(["trust", "add"]);
+    assert!(it.run().status(0).stdout.contains("asks for nothing that needs trust"));
+    let it = it.command(["trust", "add", "/dev/null"]);
+    assert!(it.run().status(1).stderr.contains("not a directory"));
+}
