@@ -14,6 +14,7 @@ mod search;
 mod secrets;
 mod sessions;
 mod shells;
+mod surfaces;
 mod trust;
 
 use sid_testkit::{Reply, Test};
