@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) temp: Option<PathBuf>,
     /// Folders of build caches, writable.
     pub(crate) caches: Option<PathBuf>,
+    /// Folders to lie over others, writable.
+    pub(crate) shims: Vec<(PathBuf, PathBuf)>,
     /// Files to lie over others, read-only.
     pub(crate) over: Vec<(PathBuf, PathBuf)>,
     /// Whether a `/proc` of one's own can be mounted; else it is empty.
@@ -45,6 +47,7 @@ impl Facts {
         let mut it = Self { own_proc: host.has_proc(), ..Self::default() };
         if bounds == Bounds::Workspace {
             it.caches = host.caches().filter(|it| it.is_dir());
+            it.shims = host.shims.borrow().clone();
         }
         for root in &fence.roots {
             if bounds == Bounds::Workspace {
@@ -170,6 +173,7 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
     if let Some(caches) = &facts.caches {
         it.pair("--bind", caches);
     }
+    facts.shims.iter().for_each(|(from, to)| it.two("--bind", from, to));
     for git in &facts.git {
         git.writable.iter().for_each(|path| it.pair("--bind", path));
         for path in &git.read_only {

@@ -65,6 +65,20 @@ pub(crate) fn redirect(env: &mut Environment, folder: &Path, writable: &[PathBuf
     Ok(())
 }
 
+/// Version managers (pyenv, rbenv, asdf, …) rewrite their folder of shims after an install, and fail if they can't. Commands get
+/// a copy of each such folder in `PATH`, to lie over the real one: pairs of copy and place.
+pub(crate) fn shims(env: &Environment, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let path = env.get("PATH").cloned().unwrap_or_default();
+    let all = std::env::split_paths(&path).filter(|it| it.file_name().is_some_and(|it| it == "shims"));
+    all.enumerate()
+        .filter_map(|(n, place)| {
+            let ours = folder.join(format!("shims-{n}"));
+            copy(&place, &ours).ok()?;
+            Some((ours, place))
+        })
+        .collect()
+}
+
 /// Cargo finds the user's packages and settings through links, never the user's tokens. The index is copied: Cargo rewrites it.
 fn seed_cargo(from: &Path, to: &Path) -> io::Result<()> {
     for name in ["config.toml", "config"] {

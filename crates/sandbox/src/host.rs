@@ -29,6 +29,8 @@ pub struct Host {
     pub(crate) granted: Granted,
     /// The environment of sandboxed commands, by their bounds.
     walled: RefCell<Vec<(Bounds, Arc<Environment>)>>,
+    /// Copies of folders of shims, and what they lie over.
+    pub(crate) shims: RefCell<Vec<(PathBuf, PathBuf)>>,
     /// Serves the managed network, once there is a use for it.
     service: OnceCell<Arc<Service>>,
     own_proc: OnceCell<bool>,
@@ -66,6 +68,7 @@ impl Host {
             folder: None,
             granted: Granted::default(),
             walled: RefCell::default(),
+            shims: RefCell::default(),
             service: OnceCell::new(),
             own_proc: OnceCell::new(),
             jobs: RefCell::default(),
@@ -110,6 +113,7 @@ impl Host {
         if let Some(folder) = self.caches().filter(|_| bounds == Bounds::Workspace) {
             caches::redirect(&mut it, &folder, &writable)
                 .map_err(|err| format!("The build caches can't be made at {}: {err}.", folder.display()))?;
+            *self.shims.borrow_mut() = caches::shims(&it, &folder);
         }
         let it = Arc::new(it);
         self.walled.borrow_mut().push((bounds, Arc::clone(&it)));

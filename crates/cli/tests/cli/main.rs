@@ -1,5 +1,7 @@
 //! The real program against a strict fake model, in a world of its own.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test code")]
+mod bounds;
+mod builds;
 mod decisions;
 mod edits;
 mod escapes;
