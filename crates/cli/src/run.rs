@@ -236,6 +236,10 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         tools: settings.tools,
     };
     let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
+    let host = match &settings.docker {
+        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await?,
+        None => host,
+    };
     host.tidy(&rules.fence);
     let resumed = job.resume.is_some();
     let (records, notices) = (loaded.records, [loaded.notices, about].concat());
@@ -270,6 +274,7 @@ fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<
     let root = fence.roots.first().cloned().unwrap_or_default();
     let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
     let (standing, hint) = if job.trust { (Standing::Trusted, None) } else { trust::standing(&policy, &root) };
+    fence.contained = settings.docker.is_some();
     fence.network = Arc::new(policy.reach(&settings.network, standing));
     fence.protected.extend(policy.protected);
     for root in fence.roots.clone() {

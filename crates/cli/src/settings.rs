@@ -9,6 +9,7 @@ use sid_config::{Complaint, Key, Kind, Layer, Value};
 use sid_policy::{Default as Stance, Mode, Network};
 use sid_project::NETWORK;
 use sid_provider::{Env, Profile, Profiles};
+use sid_sandbox::DockerSettings;
 use sid_tools::Shells;
 
 use crate::paths::var;
@@ -41,6 +42,23 @@ pub(crate) const SETTINGS: &[Key] = &[
     Key { path: "hooks.pre_tool_use", kind: Kind::Texts, doc: "the same" },
     Key { path: "hooks.post_tool_use", kind: Kind::Texts, doc: "the same" },
     Key { path: "hooks.timeout_secs", kind: Kind::Number, doc: "the same" },
+    Key { path: "docker.container", kind: Kind::Text, doc: "run commands in this container, which has to run" },
+    Key { path: "docker.image", kind: Kind::Text, doc: "or in one made from this image, which has to be there already" },
+    Key { path: "docker.workdir", kind: Kind::Text, doc: "where the workspace is inside; /workspace if absent" },
+    Key {
+        path: "docker.name",
+        kind: Kind::Text,
+        doc: "the name of the container that is made; one with a name is kept and used again",
+    },
+    Key { path: "docker.env.*", kind: Kind::Text, doc: "variables of the container that is made" },
+    Key {
+        path: "docker.mounts.*.source",
+        kind: Kind::Text,
+        doc: "a further folder of this machine in it; relative to the workspace",
+    },
+    Key { path: "docker.mounts.*.target", kind: Kind::Text, doc: "where that is inside" },
+    Key { path: "docker.mounts.*.read_only", kind: Kind::Switch, doc: "whether it can't be written there" },
+    Key { path: "docker.socket_path", kind: Kind::Text, doc: "Docker's socket, if it is not where it usually is" },
     Key { path: "environment.drop", kind: Kind::Texts, doc: "variables that children never see" },
     Key { path: "environment.set.*", kind: Kind::Text, doc: "variables that children see with this value" },
 ];
@@ -64,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) review_model: Option<String>,
     pub(crate) network: Network,
     pub(crate) shells: Option<Shells>,
+    pub(crate) docker: Option<DockerSettings>,
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
@@ -105,6 +124,8 @@ impl Settings {
         self.review_model = layer.text("permissions.review_model").map(str::to_owned);
         self.tools =
             layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
+        let (docker, mut wrong) = docker(layer);
+        self.docker = docker;
         let unused = ["local_inference", "hooks.session_start", "hooks.pre_tool_use", "hooks.post_tool_use"];
         let unused = unused.into_iter().filter(|it| layer.get(it).is_some());
         self.notices = unused.map(|it| format!("{}: `{it}` has no effect in this build", layer.file().display())).collect();
@@ -113,10 +134,10 @@ impl Settings {
         match sid_project::network(layer) {
             Ok(it) => {
                 self.network = it.unwrap_or_default();
-                Vec::new()
             }
-            Err(all) => all.iter().map(Complaint::to_string).collect(),
+            Err(all) => wrong.extend(all.iter().map(Complaint::to_string)),
         }
+        wrong
     }
 
     fn take_profiles(&mut self, layer: &Layer) -> Vec<String> {
@@ -144,6 +165,41 @@ impl Settings {
         all.dedup();
         all
     }
+}
+
+/// The `[docker]` table.
+fn docker(layer: &Layer) -> (Option<DockerSettings>, Vec<String>) {
+    let get = |key: &str| layer.text(&format!("docker.{key}")).map(str::to_owned);
+    let mounts = (0..layer.len_of("docker.mounts")).map(|n| {
+        let get = |key: &str| get(&format!("mounts.{n}.{key}")).unwrap_or_default();
+        let read_only = layer.get(&format!("docker.mounts.{n}.read_only")) == Some(&Value::Switch(true));
+        (get("source").into(), get("target").into(), read_only)
+    });
+    let it = DockerSettings {
+        container: get("container"),
+        image: get("image"),
+        workdir: get("workdir").unwrap_or_else(|| "/workspace".to_owned()).into(),
+        name: get("name"),
+        env: layer.below("docker.env").filter_map(|(name, it)| Some((name.to_owned(), text(it)?.to_owned()))).collect(),
+        mounts: mounts.collect(),
+        socket: get("socket_path").map(Into::into),
+    };
+    let mut wrong = Vec::new();
+    let mut complain = |key: &str, text: String| wrong.push(layer.complaint(key, 0, text).to_string());
+    if it.container.is_some() && it.image.is_some() {
+        complain("docker.image", "`docker.container` and `docker.image` can't both be set".to_owned());
+    }
+    if !it.workdir.is_absolute() {
+        complain("docker.workdir", "`docker.workdir` must be an absolute path".to_owned());
+    }
+    if it.container.is_some() && (it.name.is_some() || !it.env.is_empty() || !it.mounts.is_empty()) {
+        complain("docker.container", "`docker.name`, `docker.env` and `docker.mounts` go with `docker.image` only".to_owned());
+    }
+    if it.mounts.iter().any(|(source, target, _)| source.as_os_str().is_empty() || !target.is_absolute()) {
+        complain("docker.mounts.0.source", "each of `docker.mounts` needs a `source` and an absolute `target`".to_owned());
+    }
+    let wanted = it.container.is_some() || it.image.is_some();
+    (wanted.then_some(it), wrong)
 }
 
 /// What the environment says of models. `file://` values are read.

@@ -150,10 +150,12 @@ impl Layer {
         })
     }
 
-    /// How many tables the array at a name holds.
+    /// How many tables the array at a dotted path holds.
     #[must_use]
     pub fn len_of(&self, name: &str) -> usize {
-        let numbers = self.entries.iter().filter(|it| it.path[0] == name).filter_map(|it| it.path.get(1)?.parse::<usize>().ok());
+        let parts: Vec<&str> = name.split('.').collect();
+        let below = |it: &&Entry| it.path.len() > parts.len() && parts.iter().zip(&it.path).all(|(want, it)| want == it);
+        let numbers = self.entries.iter().filter(below).filter_map(|it| it.path[parts.len()].parse::<usize>().ok());
         numbers.max().map_or(0, |it| it + 1)
     }
 }

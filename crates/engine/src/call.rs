@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Status, Stop};
 use sid_policy::{Answer, Permit, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
-use sid_tools::{Action, View};
+use sid_tools::Action;
 
 use crate::{
     AfterCut, Cut, Engine, Failed, Interrupt,
@@ -100,8 +100,7 @@ impl Engine {
             let names: Vec<&str> = self.tools.iter().map(|it| it.name()).collect();
             Outcome::failed(format!("Unknown tool: {}. The tools are: {}.", sid_core::one_line(&call.tool, 80), names.join(", ")))
         })?;
-        let view = View { cwd: self.cwd.clone() };
-        let plan = tool.plan(&call.args, &view).map_err(|why| self.unplanned(call, &why))?;
+        let plan = tool.plan(&call.args, &self.view).map_err(|why| self.unplanned(call, &why))?;
         let ready = Planned { call: call.clone(), label: plan.label, action: plan.action, judged: state };
         let permit = match self.rules.judge(resolve(plan.access)) {
             Verdict::Allow(permit) => permit,

@@ -5,7 +5,7 @@ use sid_journal::{Journal, Meta};
 use sid_policy::Rules;
 use sid_provider::{Conversation, Model, ToolSpec, Wire};
 use sid_sandbox::Host;
-use sid_tools::Tool;
+use sid_tools::{Tool, View};
 
 use crate::{Permissions, ReviewSettings, clock::now, prompt, review::Reviewer};
 
@@ -78,7 +78,7 @@ pub struct Engine {
     pub(crate) model_id: String,
     pub(crate) after_cut: AfterCut,
     pub(crate) secrets: Vec<String>,
-    pub(crate) cwd: PathBuf,
+    pub(crate) view: View,
     created: u64,
     described: bool,
 }
@@ -91,8 +91,13 @@ impl Engine {
     pub fn open(parts: Parts) -> io::Result<Self> {
         let specs: Vec<ToolSpec> = parts.tools.iter().map(|it| spec(it.as_ref())).collect();
         let fence = Arc::clone(&parts.rules.fence);
-        let mut talk =
-            Conversation::new(parts.wire, &parts.model_id, &prompt::system(&fence, parts.rules.mode, &parts.tools), &specs);
+        let places = parts.host.places(&fence.roots);
+        let mut talk = Conversation::new(
+            parts.wire,
+            &parts.model_id,
+            &prompt::system(&fence, &places, parts.rules.mode, &parts.tools),
+            &specs,
+        );
         let created = parts.records.first().map_or_else(now, Record::at);
         let (session, items) = Session::replay(parts.records);
         items.iter().for_each(|it| talk.push(it));
@@ -125,7 +130,7 @@ impl Engine {
             model_id: parts.model_id,
             after_cut: parts.after_cut,
             secrets: parts.secrets,
-            cwd,
+            view: View { cwd, places: places.clone() },
             created,
             described: false,
         };

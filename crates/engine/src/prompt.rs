@@ -5,8 +5,9 @@ use sid_policy::{Fence, Mode};
 use sid_tools::Tool;
 
 /// The system prompt.
-pub(crate) fn system(fence: &Fence, mode: Mode, tools: &[Box<dyn Tool>]) -> String {
-    let cwd = fence.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
+pub(crate) fn system(fence: &Fence, places: &[(PathBuf, PathBuf)], mode: Mode, tools: &[Box<dyn Tool>]) -> String {
+    let known = |root: &PathBuf| places.iter().find(|it| it.1 == *root).map_or_else(|| root.clone(), |it| it.0.clone());
+    let cwd = fence.roots.first().map_or_else(|| PathBuf::from("/"), known);
     let mut out = String::from(
         "You are sid, a coding agent. You work in the user's workspace with the tools you are given, and finish the task yourself \
          rather than telling the user what to run.\n\
@@ -19,7 +20,10 @@ pub(crate) fn system(fence: &Fence, mode: Mode, tools: &[Box<dyn Tool>]) -> Stri
     );
     out.push_str(&format!("Working directory: {}\n", cwd.display()));
     for root in fence.roots.iter().skip(1) {
-        out.push_str(&format!("Further root: {}\n", root.display()));
+        out.push_str(&format!("Further root: {}\n", known(root).display()));
+    }
+    if fence.contained {
+        out.push_str("Commands run in a container; file tools reach its workspace only.\n");
     }
     out.push_str(match mode {
         Mode::Plan => "Mode: plan. Nothing may be changed; study the workspace and answer with a plan.\n",

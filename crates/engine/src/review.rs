@@ -6,7 +6,6 @@ use sid_core::{Assistant, Call, Finished, Outcome, Record, Session, Usage, User}
 use sid_policy::{Entry, Evidence, Judgement, Mode, Request, Review, Rules, Verdict, transcript};
 use sid_provider::{Calls, Conversation, ToolSpec};
 use sid_sandbox::{Confined, resolve};
-use sid_tools::View;
 
 use crate::{Engine, clock::now, engine::spec};
 
@@ -148,7 +147,7 @@ impl Engine {
         let Some(tool) = self.tools.iter().find(|it| it.for_reviewer() && it.name() == call.tool) else {
             return Outcome::failed(format!("There is no tool {}.", sid_core::one_line(&call.tool, 80)));
         };
-        let plan = match tool.plan(&call.args, &View { cwd: self.cwd.clone() }) {
+        let plan = match tool.plan(&call.args, &self.view) {
             Ok(it) => it,
             Err(why) => return Outcome::failed(why),
         };
@@ -161,7 +160,7 @@ impl Engine {
 
     /// The reviewer's rules: sid's, and the user's and the project's own, read anew each time. They can only be stricter.
     fn policy(&self) -> String {
-        let project = self.cwd.join("AGENTS_SECURITY.md");
+        let project = self.view.cwd.join("AGENTS_SECURITY.md");
         let supplements = [("The user's own rules", self.review.user_policy.clone()), ("The project's rules", Some(project))];
         let mut out = POLICY.to_owned();
         for (name, path) in supplements {

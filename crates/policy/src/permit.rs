@@ -13,6 +13,8 @@ pub struct Fence {
     pub secret: Vec<PathBuf>,
     /// Files hidden by ignore files.
     pub hidden: Hidden,
+    /// Commands run in a container, so what is outside the roots is another machine's for file tools.
+    pub contained: bool,
     /// What sandboxed commands may reach.
     pub network: Arc<Network>,
 }

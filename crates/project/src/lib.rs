@@ -22,6 +22,7 @@ const PROTECTED: &[&str] = &[
     ".claude",
     ".codex",
     ".sid",
+    ".sid-network",
     ".sidignore",
     ".sigit",
     "AGENTS_SECURITY.md",

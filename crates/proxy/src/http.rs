@@ -26,6 +26,7 @@ pub(crate) async fn serve(stream: TcpStream, command: Command) {
     });
     let served = hyper::server::conn::http1::Builder::new()
         .preserve_header_case(true)
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), answer)
         .with_upgrades();
     // A client that goes away in the middle is its own business.

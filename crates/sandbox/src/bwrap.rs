@@ -96,7 +96,7 @@ impl Facts {
 }
 
 /// Everything hidden by an ignore file; a hidden folder is one entry.
-fn hidden(fence: &Fence) -> Vec<(PathBuf, Kind)> {
+pub(crate) fn hidden(fence: &Fence) -> Vec<(PathBuf, Kind)> {
     let mut out = Vec::new();
     for root in fence.hidden.roots() {
         let mut todo = vec![root.to_owned()];

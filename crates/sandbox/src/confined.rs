@@ -48,7 +48,7 @@ impl<'a> Confined<'a> {
     /// What this permit lets be made is not set aside, even if it has a protected name.
     pub(crate) fn granted(&self, n: usize) {
         if let Ok((path, Kind::Missing)) = self.path(n) {
-            self.host.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(path);
+            self.host.grant(path);
         }
     }
 

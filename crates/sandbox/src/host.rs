@@ -9,7 +9,8 @@ use sid_policy::{Bounds, Fence};
 use sid_proxy::Service;
 
 use crate::{
-    caches,
+    DockerSettings, caches,
+    docker::Docker,
     environment::Environment,
     guard::Granted,
     jobs::{Ended, Jobs},
@@ -23,6 +24,8 @@ pub struct Host {
     pub(crate) bwrap: Option<PathBuf>,
     pub(crate) environment: Environment,
     pub(crate) keep: PathBuf,
+    /// The container that commands run in, if the settings ask for one.
+    pub(crate) docker: Option<Arc<Docker>>,
     /// What sid keeps for this workspace between sessions: build caches, the state of the placeholder.
     pub(crate) folder: Option<PathBuf>,
     /// Protected names that calls were allowed to make.
@@ -65,6 +68,7 @@ impl Host {
             bwrap,
             environment,
             keep,
+            docker: None,
             folder: None,
             granted: Granted::default(),
             walled: RefCell::default(),
@@ -84,6 +88,21 @@ impl Host {
     pub fn with_folder(mut self, folder: Option<PathBuf>) -> Self {
         self.folder = folder;
         self
+    }
+
+    /// With a container that all commands run in.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub async fn with_docker(mut self, settings: &DockerSettings, roots: &[PathBuf], session: &str) -> Result<Self, String> {
+        self.docker = Some(Arc::new(Docker::open(settings, roots, &self.environment, session).await?));
+        Ok(self)
+    }
+
+    /// Where commands find the roots if that is not where they are: pairs of the place inside and the place here.
+    #[must_use]
+    pub fn places(&self, roots: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
+        self.docker.as_ref().map(|it| it.places(roots)).unwrap_or_default()
     }
 
     /// Clears what an earlier sid left in this workspace when it was killed.
@@ -127,6 +146,14 @@ impl Host {
         let wanted = bounds == Bounds::Workspace && fence.protected.iter().any(|it| it == crate::placeholder::CONFIG);
         let found = wanted.then(|| Placeholder::reserve(root, folder))?;
         found.ok().flatten().map(Arc::new)
+    }
+
+    /// This may be made although it has a protected name.
+    pub(crate) fn grant(&self, path: PathBuf) {
+        let mut granted = self.granted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !granted.contains(&path) {
+            granted.push(path);
+        }
     }
 
     /// Where what is set aside goes.
@@ -203,7 +230,8 @@ impl Host {
         if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
             crate::signals::sweep(marker);
         }
-        let useful = self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
+        let useful =
+            self.docker.is_none() && self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
         if useful {
             // One that can't be made is no fault: the command itself will say what is wrong.
             *self.spare.borrow_mut() = Spare::new(self, fence, bounds).ok();
@@ -240,6 +268,9 @@ impl Host {
         drop(self.spare.borrow_mut().take());
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         jobs.shut_down(grace).await;
+        if let Some(docker) = &self.docker {
+            docker.close().await;
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod bwrap;
 mod caches;
 mod capture;
 mod confined;
+mod docker;
 mod environment;
 mod files;
 mod git;
@@ -24,6 +25,7 @@ mod wall;
 
 pub use capture::{Capture, Taken};
 pub use confined::{Confined, Hider};
+pub use docker::DockerSettings;
 pub use environment::{Environment, scrub};
 pub use files::{Expect, FileError, Found, stamp, stamp_of};
 pub use host::{Host, Missing, find_program};

@@ -16,10 +16,12 @@ use tokio::sync::watch;
 
 use crate::{
     capture::{Capture, More, Taken},
+    docker::{Docker, Execution, SOCKETS, Sockets},
     environment::Environment,
     guard::{Guard, SetAside},
     host::Host,
     network::{Bridge, Gate},
+    placeholder::Placeholder,
     signals::{children_of, kill_session, signal_group, signal_group_of},
     stdio::{Ends, Input, drain},
     wall::{InfoPipe, Wall},
@@ -98,6 +100,7 @@ struct Shared {
     over: watch::Receiver<Option<Exit>>,
     bridge: Option<Arc<Bridge>>,
     guard: Option<Guard>,
+    remote: Option<(Arc<Docker>, String)>,
 }
 
 /// A child about to be started, and what belongs to it.
@@ -111,18 +114,39 @@ pub(crate) struct Launch {
     pub(crate) gate: Option<(Gate, Arc<Service>, Arc<Network>)>,
     pub(crate) guard: Option<Guard>,
     /// Let go when the child is over.
-    pub(crate) held: Option<Arc<crate::placeholder::Placeholder>>,
+    pub(crate) held: (Option<Arc<Placeholder>>, Option<Sockets>),
+    /// Doors that are open already.
+    pub(crate) bridge: Option<Arc<Bridge>>,
+    /// The container it runs in, and what it is found by there.
+    pub(crate) remote: Option<(Arc<Docker>, String)>,
 }
 
 impl Process {
     /// Starts `command` within the permit's bounds; in a sandbox that waits for it already, if there is a fitting one.
     pub(crate) fn start(host: &Host, permit: &Permit, command: &str, cwd: &Path, cap: usize, io: Io) -> Result<Self, String> {
+        if let Some(docker) = &host.docker {
+            return Self::contained(host, docker, permit, (cwd, command), cap, io);
+        }
         if permit.bounds() == Bounds::Unbounded {
             let environment = Arc::new(host.environment.clone());
             let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
             let (child, ends) = (bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd), Ends::new(io)?);
             let bounds = permit.bounds();
-            return Self::launch(Launch { child, bounds, environment, ends, info: None, gate: None, guard: None, held: None }, cap);
+            return Self::launch(
+                Launch {
+                    child,
+                    bounds,
+                    environment,
+                    ends,
+                    info: None,
+                    gate: None,
+                    guard: None,
+                    held: (None, None),
+                    bridge: None,
+                    remote: None,
+                },
+                cap,
+            );
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds())?;
         let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
@@ -154,7 +178,47 @@ impl Process {
             info: Some(info),
             gate: gate.zip(service).map(|(gate, (service, network))| (gate, service, network)),
             guard,
-            held: wall.placeholder.clone(),
+            held: (wall.placeholder.clone(), None),
+            bridge: None,
+            remote: None,
+        };
+        Self::launch(it, cap)
+    }
+
+    /// Starts `command` in the container of the session.
+    fn contained(
+        host: &Host,
+        docker: &Arc<Docker>,
+        permit: &Permit,
+        (cwd, script): (&Path, &str),
+        cap: usize,
+        io: Io,
+    ) -> Result<Self, String> {
+        let (fence, bounds, token) = (permit.fence(), permit.bounds(), docker.token());
+        let placeholder = host.placeholder(fence, bounds);
+        let network = Some(&fence.network).filter(|it| bounds == Bounds::Workspace && !it.is_closed());
+        let root = fence.roots.first().map_or(Path::new("/"), |it| it.as_path());
+        let open = |network: &Arc<Network>| {
+            host.grant(root.join(SOCKETS));
+            let service = host.service()?;
+            Sockets::open(root, &token, &service, network)
+                .map_err(|err| format!("The network of the container can't be set up in {}: {err}.", root.display()))
+        };
+        let (sockets, serving) = network.map(open).transpose()?.unzip();
+        let what = Execution { fence, bounds, cwd, script, token: &token, feeds: io != Io::NoInput, sockets: sockets.as_ref() };
+        let guard = if bounds == Bounds::Workspace { Guard::new(fence, &host.granted, host.aside()) } else { None };
+        let it = Launch {
+            child: docker.command(&what)?,
+            bounds,
+            environment: Arc::new(host.environment.clone()),
+            // The input is held open for as long as the command may run: its end ends it.
+            ends: Ends::new(Io::Pipes)?,
+            info: None,
+            bridge: serving.map(Bridge::ready),
+            gate: None,
+            guard,
+            held: (placeholder, sockets),
+            remote: Some((Arc::clone(docker), token.clone())),
         };
         Self::launch(it, cap)
     }
@@ -162,12 +226,12 @@ impl Process {
     /// Starts a child whose output is captured.
     fn launch(it: Launch, cap: usize) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
-        let Launch { mut child, bounds, environment, ends, info, gate, guard, held } = it;
+        let Launch { mut child, bounds, environment, ends, info, gate, guard, held, bridge, remote } = it;
         let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
         child.stdin(stdin).stdout(stdout).stderr(stderr);
         child.env_clear().envs(environment.vars()).envs(variables.iter().copied());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
-        let bridge = gate.map(|(gate, service, network)| gate.open(service, network));
+        let bridge = bridge.or_else(|| gate.map(|(gate, service, network)| gate.open(service, network)));
         let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));
@@ -181,6 +245,7 @@ impl Process {
             over: done.clone(),
             bridge: bridge.clone(),
             guard: guard.clone(),
+            remote,
         };
         let reader = tokio::spawn(drain(stream, output));
         let watching = guard.as_ref().map(|it| tokio::spawn(it.watch()));
@@ -235,7 +300,7 @@ impl Process {
 
     /// Whether it may have left processes behind: without a sandbox, nothing ends them.
     pub(crate) fn leaves_traces(&self) -> bool {
-        self.shared.info.is_none()
+        self.shared.info.is_none() && self.shared.remote.is_none()
     }
 
     /// Output since the last time.
@@ -320,6 +385,8 @@ impl Shared {
     fn judged(&self, exit: Exit) -> Exit {
         match (&self.info, exit) {
             (Some(info), Exit::Code(1)) if !was_reached(info) => Exit::NoSandbox,
+            // The client's own word for a container that can't be reached.
+            (None, Exit::Code(125)) if self.remote.is_some() => Exit::NoSandbox,
             (_, Exit::Code(0)) if self.guard.as_ref().is_some_and(Guard::was_needed) => Exit::Code(1),
             _ => exit,
         }
@@ -327,6 +394,9 @@ impl Shared {
 
     /// A signal to the command itself: one to Bubblewrap would skip the command's traps.
     fn signal(&self, signal: Signal) {
+        if let Some((docker, token)) = &self.remote {
+            return docker.signal(token, if signal == Signal::INT { "INT" } else { "TERM" });
+        }
         match self.info.as_ref().and_then(inner_pid) {
             Some(init) => children_of(init).into_iter().for_each(|pid| signal_group_of(pid, signal)),
             None => signal_group(self.pid, signal),
@@ -339,7 +409,7 @@ impl Shared {
         if self.over.borrow().is_none() {
             signal_group(self.pid, Signal::KILL);
         }
-        if self.info.is_none() {
+        if self.info.is_none() && self.remote.is_none() {
             kill_session(self.pid);
         }
     }

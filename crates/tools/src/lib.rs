@@ -51,13 +51,17 @@ pub struct Plan {
 pub struct View {
     /// The primary root, where relative paths begin.
     pub cwd: PathBuf,
+    /// Where commands find the roots if that is not where they are: pairs of the place the model knows and the real one.
+    pub places: Vec<(PathBuf, PathBuf)>,
 }
 
 impl View {
     /// A path of the model, made absolute but not normalised.
     #[must_use]
     pub fn path(&self, spelled: &str) -> PathBuf {
-        self.cwd.join(if spelled.is_empty() { "." } else { spelled })
+        let known = Path::new(spelled);
+        let real = self.places.iter().find_map(|(known_as, real)| Some(real.join(known.strip_prefix(known_as).ok()?)));
+        real.unwrap_or_else(|| self.cwd.join(if spelled.is_empty() { "." } else { spelled }))
     }
 }
 
