@@ -1,4 +1,5 @@
 # tries: append to a file outside
 # stopped: the file system outside the workspace is mounted read-only
 # control: yes
+# bare bwrap stops it: yes
 echo x >> "$OUTSIDE/f"

@@ -1,4 +1,5 @@
 # tries: create a file outside the workspace
 # stopped: the file system outside the workspace is mounted read-only
 # control: yes
+# bare bwrap stops it: yes
 echo x > "$OUTSIDE/new"

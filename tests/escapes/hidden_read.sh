@@ -1,4 +1,5 @@
 # tries: read a hidden file
 # stopped: it is covered
 # control: yes
+# bare bwrap stops it: no
 grep -q hidden-words hidden.txt

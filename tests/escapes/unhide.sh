@@ -1,4 +1,5 @@
 # tries: edit the ignore file that hides
 # stopped: it is protected
 # control: yes
+# bare bwrap stops it: no
 echo > .sidignore

@@ -23,9 +23,14 @@ pub(crate) fn rows() -> Result<String, String> {
             let field = |name: &str| text.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default().to_owned();
             let name = it.path().file_stem()?.to_string_lossy().into_owned();
             let control = if field("# control: ") == "yes" { "gets out" } else { "not tried" };
-            Some(format!("| `{name}` | {} | {} | {control} |\n", field("# tries: "), field("# stopped: ")))
+            let layer = if field("# bare bwrap stops it: ") == "yes" { "`bwrap`" } else { "sid" };
+            Some(format!("| `{name}` | {} | {} | {layer} | {control} |\n", field("# tries: "), field("# stopped: ")))
         })
         .collect();
     rows.sort_unstable();
-    Ok(format!("| script | tries to | stopped because | without the sandbox |\n| --- | --- | --- | --- |\n{}", rows.concat()))
+    let ours = rows.iter().filter(|it| it.contains("| sid |")).count();
+    let sum =
+        format!("{} scripts; {} are stopped by bare `bwrap`, {ours} by what sid adds to it.\n\n", rows.len(), rows.len() - ours);
+    let head = "| script | tries to | stopped because | by | without the sandbox |\n| --- | --- | --- | --- | --- |\n";
+    Ok(format!("{sum}{head}{}", rows.concat()))
 }

@@ -1,5 +1,6 @@
 //! The wall: what Bubblewrap is told, from a permit.
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
@@ -153,6 +154,20 @@ fn sockets(fence: &Fence, run: &[PathBuf], env: &Environment) -> Vec<PathBuf> {
     out
 }
 
+/// Folders between a root and what is covered or read-only in it. Each is bound onto itself: a mount point can't be renamed, so
+/// nothing can be moved out from under its cover, and nothing put in its place.
+fn anchors(fence: &Fence, facts: &Facts) -> BTreeSet<PathBuf> {
+    let held = facts.protected.iter().chain(facts.masked.iter().map(|it| &it.0)).chain(facts.over.iter().map(|it| &it.1));
+    let above = |path: &PathBuf| {
+        let root = fence.roots.iter().filter(|it| path.starts_with(it)).max_by_key(|it| it.as_os_str().len())?.clone();
+        let path = path.clone();
+        let dirs: Vec<PathBuf> = path.ancestors().skip(1).take_while(|it| **it != *root).map(Path::to_path_buf).collect();
+        Some(dirs)
+    };
+    let git: Vec<&Path> = facts.git.iter().flat_map(|it| &it.writable).map(PathBuf::as_path).collect();
+    held.filter_map(above).flatten().filter(|it| !git.iter().any(|git| it.starts_with(git))).collect()
+}
+
 /// The arguments before the command. Order matters: later mounts lie over earlier ones.
 pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsString> {
     let mut it = Args::default();
@@ -187,6 +202,7 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
             }
         }
     }
+    anchors(fence, facts).iter().for_each(|path| it.pair(bind, path));
     facts.protected.iter().for_each(|path| it.pair("--ro-bind", path));
     facts.over.iter().for_each(|(from, to)| it.two("--ro-bind", from, to));
     for (path, kind) in &facts.masked {

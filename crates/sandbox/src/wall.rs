@@ -72,6 +72,7 @@ impl Wall {
     pub(crate) fn whole(&self, cwd: &Path, words: &[OsString]) -> Command {
         let mut it = Command::new(&self.program);
         it.args(&self.arguments).arg("--chdir").arg(cwd).arg("--").args(words);
+        without_keys(&mut it);
         it
     }
 
@@ -94,6 +95,20 @@ impl Wall {
             }
         }
         it.args(["--", "/bin/sh", "-c"]).args(words).process_group(0).current_dir("/");
+        without_keys(&mut it);
         Ok((it, InfoPipe { read, _far: far }, gate))
+    }
+}
+
+/// Keys of the session (tickets, tokens of services) are handed down from process to process, past every namespace; the child
+/// begins with an empty keyring instead. Where the kernel has none, there is nothing to hand down.
+fn without_keys(child: &mut Command) {
+    const JOIN: libc::c_long = 1;
+    // SAFETY: one system call without pointers of ours, which is safe between fork and exec.
+    unsafe {
+        child.pre_exec(|| {
+            let _unsupported = libc::syscall(libc::SYS_keyctl, JOIN, std::ptr::null::<libc::c_char>());
+            Ok(())
+        });
     }
 }
