@@ -130,7 +130,7 @@ impl Engine {
             model_id: parts.model_id,
             after_cut: parts.after_cut,
             secrets: parts.secrets,
-            view: View { cwd, places: places.clone() },
+            view: View { cwd, places },
             created,
             described: false,
         };

@@ -52,3 +52,16 @@ fn mistakes_are_1_with_a_sentence() {
     let (code, said) = seatbelt(dir.path(), &["--", "no-such-program-anywhere"]);
     assert!(code != 0 && said.contains("no-such-program-anywhere"), "{said}");
 }
+
+#[test]
+fn the_policy_for_macos_is_printed_and_nothing_runs() {
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_sid-seatbelt"))
+        .args(["-print-macos-policy", "--writable-roots"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success() && text.contains("(deny default)") && text.contains("; -DWRITABLE_2="), "{text}");
+    assert!(text.contains("local ip \"localhost:*\""), "{text}");
+}

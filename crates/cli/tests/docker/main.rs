@@ -1,6 +1,6 @@
 //! Sessions whose commands run in a container, against a real Docker daemon. `./check` starts one with an image of Debian's
 //! minimal system, `bubblewrap` and `socat`, and names its socket in `SID_TEST_DOCKER_SOCKET`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test code")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, clippy::expect_used, reason = "test code")]
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
