@@ -1,0 +1,76 @@
+//! The proxy where others could reach its doors: every caller shows the token.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
+
+use sid_policy::{Blocked, Network, Pattern};
+use sid_proxy::{Doors, Service, Serving};
+
+struct World {
+    _service: Service,
+    serving: Serving,
+    http: u16,
+    socks: u16,
+}
+
+fn world(token: Option<&str>) -> World {
+    let listener = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (http, socks) = (listener(), listener());
+    let ports = [&http, &socks].map(|it| it.local_addr().unwrap().port());
+    let network = Network { allow: vec![Pattern::parse("good.test").unwrap()], ports: vec![443], ..Network::default() };
+    let service = Service::start().unwrap();
+    let doors = Doors { http, socks, loopback: Vec::new(), token: token.map(str::to_owned) };
+    let serving = service.serve(Arc::new(network), doors);
+    World { _service: service, serving, http: ports[0], socks: ports[1] }
+}
+
+fn talk(port: u16, bytes: &[u8], want: usize) -> Vec<u8> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut out = vec![0; want];
+    let mut len = 0;
+    while len < want {
+        match stream.read(&mut out[len..]) {
+            Ok(n @ 1..) => len += n,
+            _ => break,
+        }
+    }
+    out.truncate(len);
+    out
+}
+
+#[test]
+fn without_the_token_nothing_is_served() {
+    let it = world(Some("open sesame"));
+    let connect = |auth: &str| format!("CONNECT bad.test:443 HTTP/1.1\r\nHost: bad.test\r\n{auth}\r\n");
+    let http = |auth: &str| String::from_utf8_lossy(&talk(it.http, connect(auth).as_bytes(), 12)).into_owned();
+    assert_eq!(http(""), "HTTP/1.1 407");
+    assert_eq!(http("Proxy-Authorization: Basic d3Jvbmc6d3Jvbmc=\r\n"), "HTTP/1.1 407");
+    // sid:open sesame
+    assert_eq!(http("Proxy-Authorization: Basic c2lkOm9wZW4gc2VzYW1l\r\n"), "HTTP/1.1 403");
+    assert_eq!(talk(it.socks, &[5, 1, 0], 2), [5, 0xff], "no method without a password");
+    let login = |password: &str| {
+        let hello = [&[5, 1, 2, 1, 3][..], b"sid", &[u8::try_from(password.len()).unwrap()], password.as_bytes()].concat();
+        let name = b"bad.test";
+        let ask = [&[5, 1, 0, 3, 8][..], name, &443_u16.to_be_bytes()].concat();
+        talk(it.socks, &[hello, ask].concat(), 6)
+    };
+    assert_eq!(login("wrong"), [5, 2, 1, 1]);
+    assert_eq!(login("open sesame"), [5, 2, 1, 0, 5, 2]);
+    let contacts = it.serving.take().all;
+    assert_eq!((contacts.len(), contacts[0].times, contacts[0].blocked), (1, 2, Some(Blocked::NotAllowed)));
+}
+
+#[test]
+fn what_is_closed_serves_nobody() {
+    let it = world(None);
+    assert_eq!(&talk(it.http, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 12), b"HTTP/1.1 400");
+    it.serving.close();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, it.http)).is_err());
+}
