@@ -1,4 +1,6 @@
 //! What sid costs, as ratios to a bare program in the same run. Writes `docs/bench.md`.
+mod network;
+
 use std::{
     fmt::Write as _,
     fs,
@@ -10,6 +12,8 @@ use std::{
 
 use serde_json::{Value, json};
 use sid_testkit::{Fake, Reply};
+
+pub(crate) use network::{inside, proxy};
 
 use crate::{Done, root, sid};
 
@@ -62,7 +66,7 @@ const RUNS: usize = 7;
 pub(crate) fn bench() -> Done {
     let program = sid()?;
     let mut rows = Vec::new();
-    for part in [start, shells, spare, reads, stream, resume, trees, journal] {
+    for part in [start, shells, spare, reads, stream, resume, trees, journal, network::network, flood] {
         rows.extend(part(&program)?);
     }
     let text = report(&rows, &machine());
@@ -293,6 +297,37 @@ fn spare(program: &Path) -> Result<Vec<Row>, String> {
     let (ours, floor, _) = rounds(&world, command, "workspace_write", nothing)?;
     let what = "shell round in a sandbox made while the model answers (20 ms; floor: no command)";
     Ok(vec![Row::beside(what, "≤ floor + 2 ms", ours, floor, over(ours, floor))])
+}
+
+/// Reads beside a background command that prints as fast as it can, and the same without.
+fn flood(program: &Path) -> Result<Vec<Row>, String> {
+    let world = World::new(program)?;
+    fs::write(world.work().join("f.txt"), "x").map_err(|err| err.to_string())?;
+    let with = |line: &str| {
+        let call = json!({"command": line, "run_in_background": true});
+        let reads = (0..200).map(|_| Reply::call("read_file", &json!({"path": "f.txt"})));
+        Fake::lean([Reply::call("run_command", &call)].into_iter().chain(reads).chain([Reply::text("done")]))
+    };
+    let (mut flooded, mut quiet) = (0, 0);
+    let one = |line: &str, most: &mut u64| -> Result<f64, String> {
+        let fake = with(line);
+        let ran = world.sid(&fake, &["--mode", "workspace_write"])?;
+        *most = (*most).max(ran.pss_kib);
+        Ok(median(ran.rounds().into_iter().skip(20).collect()))
+    };
+    let (ours, floor) = pair(|| one("exec yes a-line-of-a-flood", &mut flooded), || one("exec sleep 60", &mut quiet))?;
+    let held = format!("{:.1} MiB", mib(flooded.saturating_sub(quiet)));
+    let ratio = format!("{:+.0} %", (ours / floor - 1.0) * 100.0);
+    Ok(vec![
+        Row {
+            what: "a read round beside a flood in the background (floor: beside a quiet one)",
+            budget: "≤ 5 % slower",
+            ours: ms(ours),
+            floor: ms(floor),
+            ratio,
+        },
+        Row::alone("memory that the flood adds (PSS)", "≤ 4 MiB", held),
+    ])
 }
 
 fn reads(program: &Path) -> Result<Vec<Row>, String> {

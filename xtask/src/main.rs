@@ -18,6 +18,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["bench"] => bench::bench(),
         ["docs"] => docs(),
+        ["network-bench"] => bench::inside(),
+        ["network-proxy"] => bench::proxy(),
         ["list", dir] => list(Path::new(dir)),
         ["streams", folder] => streams::streams(Path::new(folder)),
         ["floor", rest @ ..] => floor::floor(rest),

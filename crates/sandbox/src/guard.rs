@@ -1,6 +1,7 @@
 //! Protected names that do not exist yet: nothing can be mounted over them, so they are watched while a command runs. What
 //! appears there is moved aside at once, and the command's result says so. Nothing is deleted.
 use std::{
+    collections::HashSet,
     fs,
     mem::MaybeUninit,
     os::fd::OwnedFd,
@@ -63,34 +64,6 @@ impl Guard {
         self.needed.load(Ordering::Relaxed)
     }
 
-    /// Watches until it is dropped. Where the system has no watch left, the look at the end has to do.
-    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let (watch, guard) = (self.watched().ok(), self.clone());
-        async move {
-            let Some(watch) = watch.and_then(|it| registered(it, Interest::READABLE).ok()) else {
-                return std::future::pending().await;
-            };
-            loop {
-                let Ok(mut ready) = watch.readable().await else { return std::future::pending().await };
-                let mut buffer = [MaybeUninit::uninit(); 4096];
-                let mut reader = Reader::new(watch.get_ref(), &mut buffer);
-                while reader.next().is_ok() {}
-                ready.clear_ready();
-                guard.look();
-            }
-        }
-    }
-
-    fn watched(&self) -> rustix::io::Result<OwnedFd> {
-        let it = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let mut parents: Vec<&Path> = self.missing.iter().filter_map(|it| it.parent()).collect();
-        parents.dedup();
-        for dir in parents {
-            add_watch(&it, dir, WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
-        }
-        Ok(it)
-    }
-
     /// Moves aside what is there now.
     pub(crate) fn look(&self) {
         for path in self.missing.iter().filter(|it| it.symlink_metadata().is_ok()) {
@@ -101,6 +74,65 @@ impl Guard {
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).push(SetAside { made: path.clone(), moved });
             }
         }
+    }
+}
+
+/// Tells guards of what appears, for all commands of a session: closing a watch of the kernel's takes longer than a command.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    kernel: OwnedFd,
+    folders: Mutex<HashSet<PathBuf>>,
+    active: Arc<Mutex<Vec<Guard>>>,
+}
+
+impl Watch {
+    /// Begins. `None`: the system has none left, and the look at the end of each command has to do.
+    pub(crate) fn new() -> Option<Self> {
+        let kernel = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        let events = registered(kernel.try_clone().ok()?, Interest::READABLE).ok()?;
+        let active: Arc<Mutex<Vec<Guard>>> = Arc::default();
+        let told = Arc::clone(&active);
+        tokio::spawn(async move {
+            loop {
+                let Ok(mut ready) = events.readable().await else { return };
+                let mut buffer = [MaybeUninit::uninit(); 4096];
+                let mut reader = Reader::new(events.get_ref(), &mut buffer);
+                while reader.next().is_ok() {}
+                ready.clear_ready();
+                told.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Guard::look);
+            }
+        });
+        Some(Self { kernel, folders: Mutex::default(), active })
+    }
+
+    /// Tells this guard too, until what is returned is dropped.
+    pub(crate) fn tell(&self, guard: &Guard) -> Told {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        for dir in guard.missing.iter().filter_map(|it| it.parent()) {
+            if !folders.contains(dir) {
+                // One that is not there holds nothing yet.
+                let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+                if add_watch(&self.kernel, dir, flags).is_ok() {
+                    folders.insert(dir.to_owned());
+                }
+            }
+        }
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).push(guard.clone());
+        Told { active: Arc::clone(&self.active), needed: Arc::clone(&guard.needed) }
+    }
+}
+
+/// A guard that is told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    active: Arc<Mutex<Vec<Guard>>>,
+    needed: Arc<AtomicBool>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        active.retain(|it| !Arc::ptr_eq(&it.needed, &self.needed));
     }
 }
 

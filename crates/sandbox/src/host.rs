@@ -12,7 +12,7 @@ use crate::{
     DockerSettings, caches,
     docker::Docker,
     environment::Environment,
-    guard::Granted,
+    guard::{Granted, Guard, Told, Watch},
     jobs::{Ended, Jobs},
     placeholder::Placeholder,
     spare::Spare,
@@ -37,6 +37,8 @@ pub struct Host {
     /// Serves the managed network, once there is a use for it.
     service: OnceCell<Arc<Service>>,
     own_proc: OnceCell<bool>,
+    /// Tells of protected names that appear.
+    watch: OnceCell<Option<Watch>>,
     pub(crate) jobs: RefCell<Jobs>,
     /// A sandbox that waits for its command.
     pub(crate) spare: RefCell<Option<Spare>>,
@@ -75,6 +77,7 @@ impl Host {
             shims: RefCell::default(),
             service: OnceCell::new(),
             own_proc: OnceCell::new(),
+            watch: OnceCell::new(),
             jobs: RefCell::default(),
             spare: RefCell::default(),
             sandbox_used: Cell::new(false),
@@ -146,6 +149,13 @@ impl Host {
         let wanted = bounds == Bounds::Workspace && fence.protected.iter().any(|it| it == crate::placeholder::CONFIG);
         let found = wanted.then(|| Placeholder::reserve(root, folder))?;
         found.ok().flatten().map(Arc::new)
+    }
+
+    /// The guard of a command over protected names that do not exist, being told of what appears.
+    pub(crate) fn guard(&self, fence: &Fence, bounds: Bounds) -> Option<(Guard, Option<Told>)> {
+        let guard = Guard::new(fence, &self.granted, self.aside()).filter(|_| bounds == Bounds::Workspace)?;
+        let told = self.watch.get_or_init(Watch::new).as_ref().map(|it| it.tell(&guard));
+        Some((guard, told))
     }
 
     /// This may be made although it has a protected name.

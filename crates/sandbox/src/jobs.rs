@@ -113,6 +113,7 @@ impl Jobs {
             self.table.remove(&over);
         }
         self.last += 1;
+        process.goes_behind();
         self.table.insert(self.last, Entry { command: command.to_owned(), process, killed: false, seen: false });
         self.last
     }

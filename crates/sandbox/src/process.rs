@@ -5,7 +5,10 @@ use std::{
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
     process::{Command, ExitStatus},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,7 +21,7 @@ use crate::{
     capture::{Capture, More, Taken},
     docker::{Docker, Execution, SOCKETS, Sockets},
     environment::Environment,
-    guard::{Guard, SetAside},
+    guard::{Guard, SetAside, Told},
     host::Host,
     network::{Bridge, Gate},
     placeholder::Placeholder,
@@ -93,6 +96,8 @@ pub(crate) struct Process {
 struct Shared {
     pid: u32,
     bounds: Bounds,
+    /// Nobody waits for it, so it may be held back.
+    behind: Arc<AtomicBool>,
     /// Bubblewrap's word on its inner pid; `None` without a sandbox.
     info: Option<Mutex<Info>>,
     output: Arc<Mutex<Capture>>,
@@ -117,6 +122,8 @@ pub(crate) struct Launch {
     pub(crate) held: (Option<Arc<Placeholder>>, Option<Sockets>),
     /// Doors that are open already.
     pub(crate) bridge: Option<Arc<Bridge>>,
+    /// As long as it runs.
+    pub(crate) told: Option<Told>,
     /// The container it runs in, and what it is found by there.
     pub(crate) remote: Option<(Arc<Docker>, String)>,
 }
@@ -143,6 +150,7 @@ impl Process {
                     guard: None,
                     held: (None, None),
                     bridge: None,
+                    told: None,
                     remote: None,
                 },
                 cap,
@@ -169,7 +177,7 @@ impl Process {
     ) -> Result<Self, String> {
         let service = wall.network.as_ref().map(|it| Ok::<_, String>((host.service()?, Arc::clone(it)))).transpose()?;
         let (child, info, gate) = wall.command(cwd, &[script])?;
-        let guard = if bounds == Bounds::Workspace { Guard::new(fence, &host.granted, host.aside()) } else { None };
+        let (guard, told) = host.guard(fence, bounds).unzip();
         let it = Launch {
             child,
             bounds,
@@ -180,6 +188,7 @@ impl Process {
             guard,
             held: (wall.placeholder.clone(), None),
             bridge: None,
+            told: told.flatten(),
             remote: None,
         };
         Self::launch(it, cap)
@@ -206,7 +215,7 @@ impl Process {
         };
         let (sockets, serving) = network.map(open).transpose()?.unzip();
         let what = Execution { fence, bounds, cwd, script, token: &token, feeds: io != Io::NoInput, sockets: sockets.as_ref() };
-        let guard = if bounds == Bounds::Workspace { Guard::new(fence, &host.granted, host.aside()) } else { None };
+        let (guard, told) = host.guard(fence, bounds).unzip();
         let it = Launch {
             child: docker.command(&what)?,
             bounds,
@@ -218,6 +227,7 @@ impl Process {
             gate: None,
             guard,
             held: (placeholder, sockets),
+            told: told.flatten(),
             remote: Some((Arc::clone(docker), token.clone())),
         };
         Self::launch(it, cap)
@@ -226,7 +236,7 @@ impl Process {
     /// Starts a child whose output is captured.
     fn launch(it: Launch, cap: usize) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
-        let Launch { mut child, bounds, environment, ends, info, gate, guard, held, bridge, remote } = it;
+        let Launch { mut child, bounds, environment, ends, info, gate, guard, held, bridge, remote, told } = it;
         let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
         child.stdin(stdin).stdout(stdout).stderr(stderr);
         child.env_clear().envs(environment.vars()).envs(variables.iter().copied());
@@ -236,9 +246,11 @@ impl Process {
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
         let output = Arc::new(Mutex::new(Capture::new(cap)));
         let (tell, done) = watch::channel(None);
+        let behind = Arc::new(AtomicBool::new(false));
         let shared = Shared {
             pid: child.id().unwrap_or(0),
             bounds,
+            behind: Arc::clone(&behind),
             info,
             output: Arc::clone(&output),
             input: Mutex::new(input),
@@ -247,13 +259,9 @@ impl Process {
             guard: guard.clone(),
             remote,
         };
-        let reader = tokio::spawn(drain(stream, output));
-        let watching = guard.as_ref().map(|it| tokio::spawn(it.watch()));
+        let reader = tokio::spawn(drain(stream, output, Arc::clone(&behind)));
         tokio::spawn(async move {
             let status = child.wait().await;
-            if let Some(it) = watching {
-                it.abort();
-            }
             // What is in the pipe already is read; whoever inherited it can't hold the result up.
             let _late = tokio::time::timeout(late, reader).await;
             if let Some(it) = bridge {
@@ -262,7 +270,7 @@ impl Process {
             if let Some(it) = guard {
                 it.look();
             }
-            drop(held);
+            drop((held, told));
             tell.send_replace(Some(status.map_or(Exit::Signal(0), exit)));
         });
         Ok(Self { shared: Arc::new(shared), done })
@@ -276,6 +284,11 @@ impl Process {
     /// Whether both are the same command.
     pub(crate) fn is(&self, it: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &it.shared)
+    }
+
+    /// From now on nobody waits for it: what it prints must not slow the turn.
+    pub(crate) fn goes_behind(&self) {
+        self.shared.behind.store(true, Ordering::Relaxed);
     }
 
     /// From now on that much of the output is kept.

@@ -213,6 +213,7 @@ mod tests {
     }
 
     /// Every case has a file `tests/data/seatbelt/NAME.sb`; `UPDATE_DATA=1` writes them.
+    #[expect(clippy::disallowed_methods, reason = "a switch of the test")]
     #[test]
     fn golden() {
         let open = Network { loopback: vec![9001], local_binding: true, ..Network::default() };

@@ -4,8 +4,11 @@ use std::{
     io::{self, Read as _, Write as _},
     os::fd::OwnedFd,
     process::Stdio,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -118,17 +121,32 @@ pub(crate) fn registered(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Reads until nobody can write any more. A terminal says so by an error.
-pub(crate) async fn drain(stream: OwnedFd, output: Arc<Mutex<Capture>>) {
+/// What a command in the background may print in a while; then it waits. Others than floods never notice.
+const SHARE: usize = 512 << 10;
+const WHILE: Duration = Duration::from_millis(10);
+
+/// Reads until nobody can write any more. A terminal says so by an error. `behind`: nobody waits for the command.
+pub(crate) async fn drain(stream: OwnedFd, output: Arc<Mutex<Capture>>, behind: Arc<AtomicBool>) {
     if rustix::io::ioctl_fionbio(&stream, true).is_err() {
         return;
     }
     let Ok(fd) = registered(stream, Interest::READABLE) else { return };
     let mut buffer = vec![0; CHUNK];
+    let (mut taken, mut since) = (0, Instant::now());
     loop {
+        if taken > SHARE {
+            let left = WHILE.saturating_sub(since.elapsed());
+            if behind.load(Ordering::Relaxed) && !left.is_zero() {
+                tokio::time::sleep(left).await;
+            }
+            (taken, since) = (0, Instant::now());
+        }
         let Ok(mut ready) = fd.readable().await else { return };
         match ready.try_io(|it| it.get_ref().read(&mut buffer)) {
-            Ok(Ok(n @ 1..)) => output.lock().unwrap_or_else(PoisonError::into_inner).feed(&buffer[..n]),
+            Ok(Ok(n @ 1..)) => {
+                taken += n;
+                output.lock().unwrap_or_else(PoisonError::into_inner).feed(&buffer[..n]);
+            }
             Ok(Ok(0) | Err(_)) => return,
             Err(_not_yet) => {}
         }
