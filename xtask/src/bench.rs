@@ -63,10 +63,33 @@ impl Ran {
 
 const RUNS: usize = 7;
 
+type Part = fn(&Path) -> Result<Vec<Row>, String>;
+
+const PARTS: [(&str, Part); 10] = [
+    ("start", start),
+    ("shells", shells),
+    ("spare", spare),
+    ("reads", reads),
+    ("stream", stream),
+    ("resume", resume),
+    ("trees", trees),
+    ("journal", journal),
+    ("network", network::network),
+    ("flood", flood),
+];
+
+/// Prints one part of the report, of the program that was built last.
+pub(crate) fn one(part: &str) -> Done {
+    let names = PARTS.map(|it| it.0).join(", ");
+    let (_, part) = PARTS.into_iter().find(|it| it.0 == part).ok_or(format!("there is no part {part}; there are {names}"))?;
+    print!("{}", report(&part(&sid()?)?, &machine()));
+    Ok(())
+}
+
 pub(crate) fn bench() -> Done {
     let program = sid()?;
     let mut rows = Vec::new();
-    for part in [start, shells, spare, reads, stream, resume, trees, journal, network::network, flood] {
+    for (_, part) in PARTS {
         rows.extend(part(&program)?);
     }
     let text = report(&rows, &machine());

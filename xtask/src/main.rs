@@ -1,4 +1,4 @@
-//! Chores: `cargo xtask bench | docs | list DIR | streams FOLDER`.
+//! Chores: `cargo xtask bench [PART] | docs | list DIR | streams FOLDER`.
 mod bench;
 mod escapes;
 mod floor;
@@ -17,13 +17,14 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["bench"] => bench::bench(),
+        ["bench", part] => bench::one(part),
         ["docs"] => docs(),
         ["network-bench"] => bench::inside(),
         ["network-proxy"] => bench::proxy(),
         ["list", dir] => list(Path::new(dir)),
         ["streams", folder] => streams::streams(Path::new(folder)),
         ["floor", rest @ ..] => floor::floor(rest),
-        _ => Err("usage: cargo xtask bench | docs | list DIR | streams FOLDER".to_owned()),
+        _ => Err("usage: cargo xtask bench [PART] | docs | list DIR | streams FOLDER".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

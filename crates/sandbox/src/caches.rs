@@ -69,7 +69,8 @@ pub(crate) fn redirect(env: &mut Environment, folder: &Path, writable: &[PathBuf
 /// a copy of each such folder in `PATH`, to lie over the real one: pairs of copy and place.
 pub(crate) fn shims(env: &Environment, folder: &Path) -> Vec<(PathBuf, PathBuf)> {
     let path = env.get("PATH").cloned().unwrap_or_default();
-    let all = std::env::split_paths(&path).filter(|it| it.file_name().is_some_and(|it| it == "shims"));
+    let kept = |it: &PathBuf| ["versions", "installs"].iter().any(|beside| it.with_file_name(beside).is_dir());
+    let all = std::env::split_paths(&path).filter(|it| it.ends_with("shims") && kept(it));
     all.enumerate()
         .filter_map(|(n, place)| {
             let ours = folder.join(format!("shims-{n}"));

@@ -14,6 +14,7 @@ mod git;
 mod guard;
 mod host;
 mod jobs;
+mod keys;
 mod network;
 mod placeholder;
 mod process;

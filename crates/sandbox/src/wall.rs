@@ -20,6 +20,7 @@ use crate::{
     bwrap::{Facts, arguments},
     environment::Environment,
     host::{Host, Missing},
+    keys::without_keys,
     network::Gate,
     placeholder::Placeholder,
 };
@@ -97,18 +98,5 @@ impl Wall {
         it.args(["--", "/bin/sh", "-c"]).args(words).process_group(0).current_dir("/");
         without_keys(&mut it);
         Ok((it, InfoPipe { read, _far: far }, gate))
-    }
-}
-
-/// Keys of the session (tickets, tokens of services) are handed down from process to process, past every namespace; the child
-/// begins with an empty keyring instead. Where the kernel has none, there is nothing to hand down.
-fn without_keys(child: &mut Command) {
-    const JOIN: libc::c_long = 1;
-    // SAFETY: one system call without pointers of ours, which is safe between fork and exec.
-    unsafe {
-        child.pre_exec(|| {
-            let _unsupported = libc::syscall(libc::SYS_keyctl, JOIN, std::ptr::null::<libc::c_char>());
-            Ok(())
-        });
     }
 }
