@@ -21,8 +21,15 @@ enum Finding {
 }
 
 pub(crate) fn doctor() -> ExitCode {
-    let findings =
-        [("sandbox", sandbox()), ("config", config()), ("model", model()), ("sessions", sessions()), ("terminal", terminal())];
+    let findings = [
+        ("sandbox", sandbox()),
+        ("docker", docker()),
+        ("network", network()),
+        ("config", config()),
+        ("model", model()),
+        ("sessions", sessions()),
+        ("terminal", terminal()),
+    ];
     let mut bad = false;
     let mut out = std::io::stdout().lock();
     for (name, finding) in findings {
@@ -46,6 +53,51 @@ fn sandbox() -> Finding {
     match probed {
         Ok(version) => Finding::Good(format!("{version}: a command runs in it, without network and without capabilities")),
         Err(why) => Finding::Bad(why),
+    }
+}
+
+/// The container that the settings ask for, tried as a session would.
+fn docker() -> Finding {
+    let asked = Settings::load(places().config.as_deref()).ok().and_then(|it| it.docker);
+    let Some(settings) = asked else {
+        return Finding::Note("commands run on this machine; `[docker]` in settings.toml is not set".to_owned());
+    };
+    let root = std::env::current_dir().and_then(std::fs::canonicalize);
+    let tried = root.map_err(|err| err.to_string()).and_then(|root| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|err| err.to_string())?;
+        let host = Host::new(Environment::new(std::env::vars_os(), &[], &[]), std::env::temp_dir());
+        runtime.block_on(async {
+            let host = host.with_docker(&settings, &[root], &format!("doctor-{}", std::process::id())).await?;
+            host.shut_down(Duration::ZERO).await;
+            Ok(())
+        })
+    });
+    match tried {
+        Ok(()) => Finding::Good("a restricted command runs in the container, with `bwrap` and `socat`".to_owned()),
+        Err(why) => Finding::Bad(why),
+    }
+}
+
+/// What commands of this directory reach.
+fn network() -> Finding {
+    let Ok(settings) = Settings::load(places().config.as_deref()) else {
+        return Finding::Bad("the configuration has to be mended first".to_owned());
+    };
+    let root = std::env::current_dir().and_then(std::fs::canonicalize).unwrap_or_default();
+    let policy = match sid_project::Policy::load(&root) {
+        Ok(it) => it,
+        Err(all) => return Finding::Bad(all.join("; ")),
+    };
+    let (standing, hint) = crate::trust::standing(&policy, &root);
+    let network = policy.reach(&settings.network, standing);
+    match (network.is_closed(), hint) {
+        (_, Some(hint)) => Finding::Note(hint),
+        (true, None) => Finding::Good("commands have none".to_owned()),
+        (false, None) => Finding::Good(format!(
+            "commands reach {} patterns of domains and {} ports of this machine, through sid's proxy",
+            network.allow.len(),
+            network.loopback.len()
+        )),
     }
 }
 

@@ -274,6 +274,7 @@ fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<
     let root = fence.roots.first().cloned().unwrap_or_default();
     let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
     let (standing, hint) = if job.trust { (Standing::Trusted, None) } else { trust::standing(&policy, &root) };
+    fence.readable = places.skills(std::env::home_dir().as_deref());
     fence.contained = settings.docker.is_some();
     fence.network = Arc::new(policy.reach(&settings.network, standing));
     fence.protected.extend(policy.protected);

@@ -75,7 +75,7 @@ pub fn macos_policy(writable: &[PathBuf]) -> Result<String, String> {
     let protected = fence.roots.iter().flat_map(|root| fence.protected.iter().map(move |it| root.join(it))).collect();
     let it = Seatbelt {
         bounds: if writable.is_empty() { Bounds::ReadOnly } else { Bounds::Workspace },
-        roots: fence.roots.clone(),
+        roots: fence.roots,
         git: Vec::new(),
         temp: vec![std::env::temp_dir(), "/private/tmp".into()],
         caches: Vec::new(),

@@ -196,7 +196,10 @@ impl Rules {
             return Some(found);
         }
         if self.mode == Mode::Auto && !resolved.access.mutates {
-            let outside = paths.clone().find(|it| !self.inside(it));
+            let readable = |it: &ResolvedPath| {
+                it.canonical.as_ref().is_some_and(|path| self.fence.readable.iter().any(|dir| path.starts_with(dir)))
+            };
+            let outside = paths.clone().find(|it| !self.inside(it) && !readable(it));
             if let Some(it) = outside {
                 return Some(Crossing::Open(format!("reading {} leaves the workspace", it.lexical.display())));
             }

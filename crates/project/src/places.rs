@@ -51,6 +51,14 @@ impl Places {
         inside.filter(|it| !it.is_empty()).collect()
     }
 
+    /// The folders of the user's skills, as they really are.
+    #[must_use]
+    pub fn skills(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let below = home.into_iter().flat_map(|home| [".agents/skills", ".claude/skills", ".codex/skills"].map(|it| home.join(it)));
+        let all = below.chain(self.config.iter().map(|it| it.join("skills")));
+        all.filter_map(|it| std::fs::canonicalize(it).ok()).collect()
+    }
+
     /// The folder that sid keeps for a workspace between sessions.
     #[must_use]
     pub fn folder(&self, root: &Path) -> Option<PathBuf> {

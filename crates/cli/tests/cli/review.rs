@@ -57,6 +57,22 @@ fn an_allowed_crossing_runs_once_without_the_sandbox() {
 }
 
 #[test]
+fn the_users_skills_are_read_without_a_review() {
+    let it = auto().file("../home/.agents/skills/s/SKILL.md", "how to").file("../home/elsewhere/SKILL.md", "linked");
+    std::os::unix::fs::symlink(it.beside("home/elsewhere"), it.beside("home/.agents/skills/out")).unwrap();
+    let skill = |name: &str| Reply::call("read_file", &json!({"path": it.beside("home/.agents/skills").join(name)}));
+    it.fake().reply([skill("s/SKILL.md"), skill("out/SKILL.md"), verdict("deny", "low", "unknown"), Reply::text("done")]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains("how to"), "{}", ran.result(0));
+    assert!(
+        ran.result(1).contains("Rejected by automatic review"),
+        "a link out of it is judged by where it leads: {}",
+        ran.result(1)
+    );
+    assert_eq!(it.fake().requests().len(), 4);
+}
+
+#[test]
 fn a_rejected_crossing_does_not_run_and_says_why() {
     for (outcome, risk, authorization) in [("deny", "low", "high"), ("allow", "critical", "high"), ("allow", "high", "low")] {
         let it = auto()

@@ -102,6 +102,27 @@ fn an_approval_ends_with_the_mode_it_was_given_in() {
 }
 
 #[test]
+fn only_the_elevated_call_of_a_batch_leaves_the_sandbox_and_reviews_come_first() {
+    block(async {
+        let look = Reply::calls([("exec_command", json!({"cmd": "ls .."}))]);
+        let mut world = World::new([
+            Reply::calls([escalated("echo x > ../first"), exec("echo x > ../plain", 5000), escalated("echo x > ../second")]),
+            allow(),
+            look,
+            allow(),
+            Reply::text("done"),
+        ]);
+        let mut engine = world.engine(Mode::Auto).await;
+        let (results, _) = world.turn(&mut engine, "please write first and second outside").await;
+        assert!(world.path("first").exists() && world.path("second").exists() && !world.path("plain").exists());
+        assert!(results[1].contains("Read-only file system"), "{results:?}");
+        let second = world.request(3).to_string();
+        assert!(second.contains("home") && !second.contains("\\nfirst"), "nothing ran before all was reviewed: {second}");
+        engine.close(GRACE).await;
+    });
+}
+
+#[test]
 fn cancelling_a_turn_ends_what_is_waited_for_and_spares_the_background() {
     block(async {
         let mut world = World::new([Reply::calls([exec("exec sleep 71.5", 250)]), Reply::calls([exec("exec sleep 71.6", 30_000)])]);
