@@ -153,7 +153,13 @@ impl Engine {
         };
         let rules = Rules { mode: Mode::ReadOnly, allow: std::collections::BTreeSet::new(), ..self.rules.clone() };
         match rules.judge(resolve(plan.access)) {
-            Verdict::Allow(permit) => (plan.action)(&Confined::enter(&self.host, permit), Arc::default()).await,
+            Verdict::Allow(permit) => {
+                let before = self.host.last_job();
+                let outcome = (plan.action)(&Confined::enter(&self.host, permit), Arc::default()).await;
+                // What a reviewer starts is its own, and over with the look.
+                self.host.forget_jobs_after(before);
+                outcome
+            }
             _ => Outcome::denied("Reviews only look."),
         }
     }

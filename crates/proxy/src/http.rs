@@ -52,7 +52,7 @@ async fn tunnel(mut request: Request<Incoming>, command: &Command) -> Response<B
         Err(why) => return refusal(&host, port, &why),
     };
     let upgraded = hyper::upgrade::on(&mut request);
-    tokio::spawn(async move {
+    command.spawn(async move {
         let Some(parts) = upgraded.await.ok().and_then(|it: Upgraded| it.downcast::<TokioIo<TcpStream>>().ok()) else { return };
         pump::both(parts.io.into_inner(), far, &parts.read_buf).await;
     });
@@ -79,7 +79,7 @@ async fn plain(mut request: Request<Incoming>, command: &Command) -> Response<Bo
     request.headers_mut().insert(HOST, authority);
     let sent = async {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(far)).await?;
-        tokio::spawn(connection);
+        command.spawn(async move { drop(connection.await) });
         sender.send_request(request).await
     };
     match sent.await {

@@ -13,7 +13,7 @@ use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
 use sid_policy::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
 };
 
 pub use log::{Contact, Contacts};
@@ -62,7 +62,6 @@ impl Serving {
 struct Job {
     doors: Doors,
     command: Command,
-    alive: watch::Receiver<()>,
 }
 
 /// What every connection of one command shares.
@@ -71,7 +70,14 @@ struct Command {
     network: Arc<Network>,
     log: Arc<Log>,
     token: Option<Arc<str>>,
+    room: Arc<Semaphore>,
+    alive: watch::Receiver<()>,
+    /// The place of this connection, as long as anything of it lives.
+    place: Option<Arc<OwnedSemaphorePermit>>,
 }
+
+/// Connections that one command may have at once; more wait for their turn.
+const AT_ONCE: usize = 4096;
 
 /// Open files that many connections need.
 const FILES: u64 = 65_536;
@@ -100,9 +106,10 @@ impl Service {
         let log = Arc::new(Log::default());
         let (keep, alive) = watch::channel(());
         let token = doors.token.as_deref().map(Arc::from);
-        let command = Command { network, log: Arc::clone(&log), token };
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let command = Command { network, log: Arc::clone(&log), token, room, alive, place: None };
         // A thread that is gone leaves the doors closed, which is what the command then finds.
-        let _closed = self.jobs.send(Job { doors, command, alive });
+        let _closed = self.jobs.send(Job { doors, command });
         Serving { log, alive: keep }
     }
 }
@@ -127,31 +134,38 @@ enum Door {
 
 impl Job {
     async fn run(self) {
-        let Self { doors, command, alive } = self;
+        let Self { doors, command } = self;
         let mut all = vec![(Door::Http, doors.http), (Door::Socks, doors.socks)];
         all.extend(doors.loopback.into_iter().map(|(port, it)| (Door::Loopback(port), it)));
         for (door, listener) in all {
             let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
             if let Ok(listener) = listener {
-                tokio::spawn(while_alive(alive.clone(), accept(door, listener, command.clone(), alive.clone())));
+                command.spawn(accept(door, listener, command.clone()));
             }
         }
     }
 }
 
-/// Drops `work` when the command is over.
-async fn while_alive(mut alive: watch::Receiver<()>, work: impl Future<Output = ()>) {
-    tokio::select! {
-        _ = alive.changed() => {}
-        () = work => {}
+impl Command {
+    /// Runs `work` on its own, until it is done or the command is over.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (mut alive, place) = (self.alive.clone(), self.place.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = alive.changed() => {}
+                () = work => {}
+            }
+            drop(place);
+        });
     }
 }
 
-async fn accept(door: Door, listener: TcpListener, command: Command, alive: watch::Receiver<()>) {
-    loop {
+async fn accept(door: Door, listener: TcpListener, command: Command) {
+    while let Ok(place) = Arc::clone(&command.room).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(while_alive(alive.clone(), connection(door, stream, command.clone())));
+                let command = Command { place: Some(Arc::new(place)), ..command.clone() };
+                command.spawn(connection(door, stream, command.clone()));
             }
             // Out of descriptors, as a rule: some connection has to end first.
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,

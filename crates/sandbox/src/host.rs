@@ -13,7 +13,7 @@ use crate::{
     docker::Docker,
     environment::Environment,
     guard::{Granted, Guard, Told, Watch},
-    jobs::{Ended, Jobs},
+    jobs::{Ended, JobId, Jobs},
     placeholder::Placeholder,
     spare::Spare,
 };
@@ -254,6 +254,17 @@ impl Host {
         for mut it in waited {
             it.stop(grace).await;
         }
+    }
+
+    /// The id of the last background command.
+    #[must_use]
+    pub fn last_job(&self) -> JobId {
+        self.jobs.borrow().last()
+    }
+
+    /// Ends and forgets the background commands after this one.
+    pub fn forget_jobs_after(&self, id: JobId) {
+        self.jobs.borrow_mut().forget_after(id);
     }
 
     /// Background commands that ended by themselves since the last time, and whose end nobody has seen.

@@ -126,6 +126,16 @@ impl Jobs {
         }
     }
 
+    pub(crate) fn last(&self) -> JobId {
+        self.last
+    }
+
+    /// Ends and forgets those after this one: a process ends with its last handle.
+    pub(crate) fn forget_after(&mut self, id: JobId) {
+        drop(self.table.split_off(&(id + 1)));
+        self.last = id;
+    }
+
     /// Commands that ended by themselves since the last time and whose end nobody has seen.
     pub(crate) fn ended(&mut self) -> Vec<Ended> {
         let mut out = Vec::new();

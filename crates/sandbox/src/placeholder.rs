@@ -92,6 +92,12 @@ impl Drop for Placeholder {
 /// nothing of the placeholder. `None`: there is no such list to cover.
 pub(crate) fn exclude(placeholder: &Placeholder, top: &Path, metadata: &Path, folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let real = metadata.join("info/exclude");
+    fs::create_dir_all(metadata.join("info")).ok()?;
+    // Not where a link leads to: what is copied is shown to commands.
+    let inside = fs::canonicalize(metadata.join("info")).ok()?.starts_with(fs::canonicalize(metadata).ok()?);
+    if !inside {
+        return None;
+    }
     let text = match fs::symlink_metadata(&real) {
         Ok(it) if it.is_file() => fs::read(&real).ok()?,
         Ok(_) => return None,
@@ -107,7 +113,6 @@ pub(crate) fn exclude(placeholder: &Placeholder, top: &Path, metadata: &Path, fo
         fs::write(&fresh, wanted).ok()?;
         fs::rename(&fresh, &copy).ok()?;
     }
-    fs::create_dir_all(metadata.join("info")).ok()?;
     Some((copy, real))
 }
 

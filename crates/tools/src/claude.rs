@@ -166,9 +166,6 @@ impl Tool for TaskInput {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"task_id":{"type":["integer","string"]},"input":{"type":"string"},"timeout":{"type":"integer","minimum":0,"maximum":30000}},"required":["task_id","input"],"additionalProperties":false}"#
     }
-    fn for_reviewer(&self) -> bool {
-        true
-    }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Write = args::parse(raw)?;
         let (id, wait) = (it.task_id.number().unwrap_or(0), millis(it.timeout, ANSWERING, 30_000));

@@ -134,9 +134,6 @@ impl Tool for WriteStdin {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"session_id":{"type":"integer"},"chars":{"type":"string"},"yield_time_ms":{"type":"integer"},"max_output_tokens":{"type":"integer"}},"required":["session_id"],"additionalProperties":false}"#
     }
-    fn for_reviewer(&self) -> bool {
-        true
-    }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Write = args::parse(raw)?;
         let (default, most) = if it.chars.is_empty() { (5000, 300_000) } else { (ANSWERING, 30_000) };

@@ -158,9 +158,6 @@ impl Tool for Input {
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"task_id":{"type":["string","integer"]},"input":{"type":"string"},"timeout_ms":{"type":"integer","minimum":0,"maximum":30000}},"required":["task_id","input"]}"#
     }
-    fn for_reviewer(&self) -> bool {
-        true
-    }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Write = args::parse(raw)?;
         let (id, wait) = (it.task_id.number().unwrap_or(0), millis(it.timeout_ms, ANSWERING, 30_000));

@@ -94,6 +94,27 @@ fn a_review_without_an_end_is_timed_out_and_the_next_is_told_everything() {
 }
 
 #[test]
+fn a_reviewer_reaches_no_running_command_and_leaves_none() {
+    block(async {
+        let mut world = World::new([
+            Reply::call("exec_command", &json!({"cmd": "while read -r l; do eval \"$l\"; done", "yield_time_ms": 250})),
+            escalated("echo asked"),
+            Reply::call("write_stdin", &json!({"session_id": 1, "chars": "touch planted\n"})),
+            Reply::call("exec_command", &json!({"cmd": "exec sleep 74.1", "yield_time_ms": 250})),
+            verdict("deny"),
+            Reply::call("exec_command", &json!({"cmd": "exec sleep 74.2", "yield_time_ms": 250})),
+            Reply::text("done"),
+        ]);
+        let mut engine = world.engine(Mode::Auto).await;
+        let (results, _) = world.turn(&mut engine, "go").await;
+        assert!(world.request(3).to_string().contains("There is no tool write_stdin"), "{}", world.request(3));
+        assert!(!world.path("work/planted").exists() && !crate::alive("74.1"));
+        assert!(results[2].contains("session ID 2"), "its ids are not used up: {}", results[2]);
+        engine.close(GRACE).await;
+    });
+}
+
+#[test]
 fn input_to_a_running_command_is_reviewed_and_never_lifts_anything() {
     block(async {
         let shell = "while read -r l; do eval \"$l\"; done";
