@@ -123,9 +123,9 @@ impl Host {
     }
 
     /// The environment behind a wall. It does not change during a session.
-    pub(crate) fn walled(&self, fence: &Fence, bounds: Bounds) -> Result<Arc<Environment>, String> {
+    pub(crate) fn walled(&self, fence: &Fence, bounds: Bounds) -> Arc<Environment> {
         if let Some((_, it)) = self.walled.borrow().iter().find(|(it, _)| *it == bounds) {
-            return Ok(Arc::clone(it));
+            return Arc::clone(it);
         }
         let mut it = self.environment.clone();
         let temp = it.get("TMPDIR").map(PathBuf::from).and_then(|it| std::fs::canonicalize(it).ok());
@@ -133,13 +133,16 @@ impl Host {
         it.rebuild_path(&writable);
         it.lead_to(Some(&*fence.network).filter(|it| bounds == Bounds::Workspace && !it.is_closed()));
         if let Some(folder) = self.caches().filter(|_| bounds == Bounds::Workspace) {
-            caches::redirect(&mut it, &folder, &writable)
-                .map_err(|err| format!("The build caches can't be made at {}: {err}.", folder.display()))?;
-            *self.shims.borrow_mut() = caches::shims(&it, &folder);
+            // Where they can't be made (no home, a full disk) commands have the user's, read-only; most still work.
+            let mut led = it.clone();
+            if caches::redirect(&mut led, &folder, &writable).is_ok() {
+                it = led;
+                *self.shims.borrow_mut() = caches::shims(&it, &folder);
+            }
         }
         let it = Arc::new(it);
         self.walled.borrow_mut().push((bounds, Arc::clone(&it)));
-        Ok(it)
+        it
     }
 
     /// Reserves the path of the project's configuration while it does not exist. Where that can't be, the watch over

@@ -59,7 +59,7 @@ impl Wall {
     pub(crate) fn of(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let program = host.bwrap.clone().ok_or_else(|| Missing.to_string())?;
         let placeholder = host.placeholder(fence, bounds);
-        let environment = host.walled(fence, bounds)?;
+        let environment = host.walled(fence, bounds);
         let facts = Facts::gather(fence, bounds, host, placeholder.as_deref())?;
         let arguments = arguments(fence, bounds, &facts);
         let identity = |it: &OsString| std::fs::symlink_metadata(Path::new(it)).ok().map(|it| (it.dev(), it.ino()));

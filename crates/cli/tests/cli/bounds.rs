@@ -175,3 +175,48 @@ fn in_a_container_whose_proc_is_covered_commands_get_an_empty_one() {
     let said = ran.result(0);
     assert!(said.contains("Exit code 0:\n0\nf\n"), "{said}");
 }
+
+#[test]
+fn without_a_place_for_caches_commands_still_run() {
+    for home in ["/nonexistent", "\0unset", "/proc"] {
+        let it = free().env("HOME", home).file("f", "x").git();
+        let it = it.rounds([command("cat f && echo y > f && git status --short"), command("mkdir .claude; true")]);
+        let ran = it.run().status(0);
+        assert!(ran.result(0).starts_with("Exit code 0:\nx M f"), "{home}: {}", ran.result(0));
+        assert!(ran.result(1).contains(".claude is a protected name"), "{home}: {}", ran.result(1));
+        assert!(!it.path(".claude").exists() && !it.path("sid.toml").exists());
+    }
+}
+
+#[test]
+fn odd_places_are_workspaces_like_any_other() {
+    for name in ["with space", "co:lon", "quo'te\"", "-dash", "$dollar", "new\nline", "comma,comma"] {
+        let it = free().file("x", "");
+        let place = it.beside("odd").join(name);
+        fs::create_dir_all(&place).unwrap();
+        let shown = place.display().to_string();
+        let it = it.args(["--cwd", &shown]).rounds([command("echo x > f && cat f && cat sid.toml | wc -c && echo ran")]);
+        let ran = it.run().status(0);
+        assert!(ran.result(0).starts_with("Exit code 0:\nx\n0\nran\n"), "{name:?}: {}", ran.result(0));
+        assert!(place.join("f").exists() && !place.join("sid.toml").exists());
+    }
+}
+
+#[test]
+fn a_workspace_in_tmp_is_there_and_the_rest_of_tmp_is_not() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let place = dir.path().join("w").display().to_string();
+    fs::create_dir(&place).unwrap();
+    fs::write(dir.path().join("beside"), "").unwrap();
+    for mode in ["workspace_write", "read_only"] {
+        let it = sid().args(["go", "--output", "jsonl", "--mode", mode, "--cwd", &place]);
+        let ran = it.rounds([command("ls -a ..; echo x > f; pwd")]).run().status(0);
+        assert!(!ran.result(0).contains("beside") && ran.result(0).contains(&place), "{mode}: {}", ran.result(0));
+        assert_eq!(
+            std::path::Path::new(&place).join("f").exists(),
+            mode == "workspace_write" || ran.result(0).is_empty(),
+            "{mode}"
+        );
+        let _gone = fs::remove_file(std::path::Path::new(&place).join("f"));
+    }
+}
