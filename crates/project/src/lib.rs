@@ -2,6 +2,7 @@
 mod network;
 mod places;
 mod policy;
+pub mod setup;
 mod trust;
 
 use std::{

@@ -1,0 +1,132 @@
+//! An rc configuration: `agents.conf`, `tools.conf`, and what they name. All of it is checked at once, used or not.
+mod agent;
+mod tool;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use sid_config::{
+    Complaint,
+    rc::{Rc, Switch},
+};
+
+pub use agent::{AGENT_KEYS, Agent, ToolUse};
+pub use tool::{BUILTIN, Manifest, TOOL_KEYS, ToolService};
+
+/// The two files.
+pub const AGENTS: &str = "agents.conf";
+/// See [`AGENTS`].
+pub const TOOLS: &str = "tools.conf";
+
+/// A configuration in order.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Its folder, canonical.
+    pub root: PathBuf,
+    /// All agents, by name.
+    pub agents: Vec<Agent>,
+    /// All tools, by name.
+    pub tools: Vec<ToolService>,
+    /// `DEFAULT_AGENT`, if it is set.
+    pub default: Option<String>,
+    pub(crate) tools_rc: Rc,
+}
+
+impl Setup {
+    /// Reads the configuration in `root`. `None`: neither file is there.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of files and lines.
+    pub fn load(root: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, Vec<Complaint>> {
+        let there = [AGENTS, TOOLS].map(|it| root.join(it).is_file());
+        if there == [false, false] {
+            return Ok(None);
+        }
+        if let Some(n) = there.iter().position(|it| !it) {
+            let (missing, other) = if n == 0 { (AGENTS, TOOLS) } else { (TOOLS, AGENTS) };
+            let text = format!("is missing, and {other} is there: a configuration needs both");
+            return Err(vec![Complaint { file: root.join(missing), line: 0, text, hint: None }]);
+        }
+        let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+        let mut read = |path: &Path| fs::read_to_string(path);
+        let agents_rc = Rc::load(&[root.join(AGENTS)], &mut read);
+        let tools_rc = Rc::load(&[root.join(TOOLS)], &mut read);
+        let (agents_rc, tools_rc) = match (agents_rc, tools_rc) {
+            (Ok(agents), Ok(tools)) => (agents, tools),
+            (agents, tools) => return Err([agents.err(), tools.err()].into_iter().flatten().flatten().collect()),
+        };
+        let mut wrong = agents_rc.unknown(AGENT_KEYS, &["DEFAULT_AGENT"]);
+        let tools = tool::tools(&root, &tools_rc, env, &mut wrong);
+        let agents = agent::agents(&root, &agents_rc, &tools_rc, &tools, env, &mut wrong);
+        let default = agents_rc.get("DEFAULT_AGENT").filter(|it| !it.value.trim().is_empty());
+        if let Some(it) = default {
+            let found = agents.iter().find(|agent| sid_config::rc::same(&agent.id, it.value.trim()));
+            let text = match found.map(|it| it.switch) {
+                None => Some(format!("`DEFAULT_AGENT` is \"{}\", and there is no such agent", it.value.escape_debug())),
+                Some(Switch::No) => Some(format!("`DEFAULT_AGENT` is \"{}\", which is switched off", it.value.escape_debug())),
+                Some(_) => None,
+            };
+            wrong.extend(text.map(|text| Complaint { file: it.file.clone(), line: it.line, text, hint: None }));
+        } else if agents.iter().all(|it| it.switch == Switch::No) {
+            let text = "no agent may start: set `<agent>_ENABLED` to YES or MANUAL".to_owned();
+            wrong.push(Complaint { file: root.join(AGENTS), line: 0, text, hint: None });
+        }
+        if !wrong.is_empty() {
+            wrong.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+            return Err(wrong);
+        }
+        let default = default.map(|it| it.value.trim().to_owned());
+        Ok(Some(Self { root, agents, tools, default, tools_rc }))
+    }
+
+    /// The agent of that name, or the one that starts by itself: the default, else the first that may, else the first that a person
+    /// may let start.
+    ///
+    /// # Errors
+    /// A sentence: there is none, or it may not start.
+    pub fn agent(&self, name: Option<&str>) -> Result<&Agent, String> {
+        let by_name = |name: &str| self.agents.iter().find(|it| sid_config::rc::same(&it.id, name));
+        let names = || self.agents.iter().map(|it| it.id.as_str()).collect::<Vec<_>>().join(", ");
+        let found = match name.or(self.default.as_deref()) {
+            Some(name) => {
+                by_name(name).ok_or_else(|| format!("there is no agent '{}'; there are {}", name.escape_debug(), names()))?
+            }
+            None => {
+                let first = |switch: Switch| self.agents.iter().find(|it| it.switch == switch);
+                first(Switch::Yes).or_else(|| first(Switch::Manual)).ok_or_else(|| "no agent may start".to_owned())?
+            }
+        };
+        if found.switch == Switch::No {
+            return Err(format!("the agent '{}' is switched off in {}", found.id, self.root.join(AGENTS).display()));
+        }
+        Ok(found)
+    }
+
+    /// The tool that a name means.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&ToolService> {
+        self.tools.iter().find(|it| sid_config::rc::same(&it.id, name))
+    }
+}
+
+/// The file of a service in a folder: in the spelling of any of `names`, or with `-` for `_`.
+pub(crate) fn find_file(dir: &Path, names: &[String], suffix: &str) -> Option<PathBuf> {
+    names.iter().find_map(|name| {
+        let spellings = [name.clone(), name.replace('_', "-"), name.replace('-', "_")];
+        spellings.iter().map(|it| dir.join(format!("{it}{suffix}"))).find(|it| it.is_file())
+    })
+}
+
+/// A file's text; `None`: it isn't there.
+pub(crate) fn text(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(it) => Ok(Some(it)),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+#[cfg(test)]
+mod tests;
