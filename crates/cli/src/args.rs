@@ -38,6 +38,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<TrustCommand>,
     },
+    /// Look at the configuration
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -86,6 +91,9 @@ pub(crate) struct RunArgs {
     /// The model: a name its endpoint knows, PROFILE/NAME, anthropic/…, openai/…, xai/…, or replay:FILE
     #[arg(long, value_name = "MODEL", allow_hyphen_values = true)]
     pub(crate) model: Option<String>,
+    /// The agent of agents.conf [default: DEFAULT_AGENT, else the first that may start]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub(crate) agent: Option<String>,
     /// What may be touched: plan, read_only, manual, workspace_write, auto or full_access [default: manual]
     #[arg(long, value_name = "MODE", allow_hyphen_values = true)]
     pub(crate) mode: Option<String>,
@@ -119,6 +127,12 @@ pub(crate) struct RunArgs {
 pub(crate) enum Output {
     Text,
     Jsonl,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// List everything that is wrong with it, with file and line; exit code 1 if anything is
+    Check,
 }
 
 #[derive(Debug, Subcommand)]

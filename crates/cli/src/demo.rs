@@ -62,6 +62,7 @@ fn play(dir: &Path) -> ExitCode {
         allow: ["edit_file", "run_command"].map(str::to_owned).into(),
         deny: std::collections::BTreeSet::new(),
         trust: false,
+        agent: None,
         limits: Limits { rounds: 24, tokens: None, time: None },
         style: Style::Tour,
         sessions: Some(sessions.clone()),

@@ -1,6 +1,8 @@
 //! `sid`: argv, the composition root, the headless printer, subcommands. The only place that reads the environment; nothing
 //! is decided here.
+mod agents;
 mod args;
+mod config;
 mod demo;
 mod doctor;
 mod export;
@@ -38,6 +40,7 @@ pub fn main() -> ExitCode {
         Some(Command::Demo(it)) => demo::demo(&it),
         Some(Command::Doctor) => doctor::doctor(),
         Some(Command::Sessions(it)) => sessions::sessions(it.command),
+        Some(Command::Config { command }) => config::config(&command),
         Some(Command::Network { command }) => network::network(&command),
         Some(Command::Trust { command }) => trust::trust(command),
         Some(Command::Completions { shell }) => {

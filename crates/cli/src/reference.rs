@@ -41,16 +41,16 @@ pub(crate) fn reference() -> String {
 
 fn describe(out: &mut String, tool: &dyn sid_tools::Tool, view: &sid_tools::View) {
     {
-        let operation = operation(tool, view);
+        let operation = operation(tool, view).unwrap_or("?");
         let _infallible =
             write!(out, "\n### `{}` ({operation})\n\n{}\n\n```json\n{}\n```\n", tool.name(), tool.description(), tool.schema());
     }
 }
 
 /// The operation behind a tool, from a plan with the least arguments.
-fn operation(tool: &dyn sid_tools::Tool, view: &sid_tools::View) -> &'static str {
+pub(crate) fn operation(tool: &dyn sid_tools::Tool, view: &sid_tools::View) -> Option<&'static str> {
     let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[],"cmd":"x","session_id":1,"input":"x","chars":"x","task_ids":[1]}"#;
-    tool.plan(least, view).map_or("?", |it| it.access.operation)
+    tool.plan(least, view).ok().map(|it| it.access.operation)
 }
 
 fn help(out: &mut String, command: &mut clap::Command) {

@@ -1,6 +1,6 @@
 //! `sid run`: from arguments to an exit code.
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::Read as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -8,17 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sid_config::rc::Switch;
 use sid_core::Event;
 use sid_engine::{AfterCut, Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
 use sid_journal::{Store, new_id};
 use sid_policy::{Fence, Mode, Rules};
-use sid_project::{Places, Policy, Standing};
+use sid_project::{
+    Places, Policy, Standing,
+    setup::{Agent, Setup},
+};
 use sid_provider::{Http, Model, Replay, Resolved, Wire, resolve};
 use sid_sandbox::{Environment, Host};
 use sid_tools::Shells;
 
 use crate::{
-    USAGE,
+    USAGE, agents,
     args::RunArgs,
     paths::{places, var},
     print::{Printer, Quiet, Style},
@@ -55,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) mode: Option<Mode>,
     pub(crate) allow: BTreeSet<String>,
     pub(crate) deny: BTreeSet<String>,
+    /// An agent of the rc configuration.
+    pub(crate) agent: Option<String>,
     /// What the workspace asks for counts in this run.
     pub(crate) trust: bool,
     pub(crate) limits: Limits,
@@ -97,6 +103,7 @@ impl Job {
             allow: args.allow_tool.iter().cloned().collect(),
             deny: args.deny_tool.iter().cloned().collect(),
             trust: args.trust,
+            agent: args.agent.clone(),
             limits,
             style,
             sessions: None,
@@ -203,7 +210,17 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     let env = env()?;
     let secrets = settings.secrets(&env);
     sid_sandbox::scrub();
-    let (model, wire, model_id) = model(job.model.as_deref(), &env, &settings).await?;
+    let setup = setup(&job, &places)?;
+    let agent = agent(&job, setup.as_ref())?;
+    let named = job.model.clone().or_else(|| agent.and_then(|it| it.model.clone()));
+    let (model, wire, model_id) = model(named.as_deref(), &env, &settings).await?;
+    let surface = sid_tools::with_shells(settings.shells.unwrap_or(Shells::Sigit));
+    let mut part = match setup.as_ref().zip(agent) {
+        Some((setup, agent)) => agents::part(setup, agent, surface)?,
+        None => agents::Part { tools: surface, asked: BTreeMap::new(), notices: Vec::new() },
+    };
+    // What the settings say of a tool counts more than its switch.
+    part.asked.extend(settings.tools.clone());
     let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
     let (fence, about) = fence(&job, &places, &settings)?;
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
@@ -233,7 +250,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         allow: job.allow,
         deny: job.deny,
         default: settings.default,
-        tools: settings.tools,
+        tools: part.asked,
     };
     let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
     let host = match &settings.docker {
@@ -242,7 +259,7 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     };
     host.tidy(&rules.fence);
     let resumed = job.resume.is_some();
-    let (records, notices) = (loaded.records, [loaded.notices, about].concat());
+    let (records, notices) = (loaded.records, [loaded.notices, about, part.notices].concat());
     let parts = Parts {
         journal,
         records,
@@ -250,7 +267,8 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         model,
         wire,
         model_id,
-        tools: sid_tools::with_shells(settings.shells.unwrap_or(Shells::Sigit)),
+        tools: part.tools,
+        instructions: agent.and_then(|it| it.system.clone()),
         rules,
         host,
         limits: job.limits,
@@ -266,6 +284,26 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
+}
+
+/// The rc configuration. A demo has a world of its own, without the user's agents.
+fn setup(job: &Job, places: &Places) -> Result<Option<Setup>, String> {
+    let Some(root) = places.config.as_deref().filter(|_| job.sessions.is_none()) else { return Ok(None) };
+    let found = Setup::load(root, &|name| std::env::var(name).ok());
+    found.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// The agent that runs, if there are any.
+fn agent<'a>(job: &Job, setup: Option<&'a Setup>) -> Result<Option<&'a Agent>, String> {
+    let Some(setup) = setup else {
+        let none = "--agent: there is no agents.conf in the configuration".to_owned();
+        return if job.agent.is_some() { Err(none) } else { Ok(None) };
+    };
+    let it = setup.agent(job.agent.as_deref())?;
+    if it.switch == Switch::Manual && job.agent.is_none() {
+        return Err(format!("the agent '{}' is MANUAL, and nobody is there to ask; name it: --agent {}", it.id, it.id));
+    }
+    Ok(Some(it))
 }
 
 /// The walls of the workspace with what its policy and the user's settings say, and what a person should know of them.

@@ -43,6 +43,8 @@ pub struct Parts {
     pub wire: Wire,
     /// The model as the endpoint knows it.
     pub model_id: String,
+    /// What an agent's configuration tells the model besides.
+    pub instructions: Option<String>,
     /// The tools it is offered.
     pub tools: Vec<Box<dyn Tool>>,
     /// What decides.
@@ -92,12 +94,11 @@ impl Engine {
         let specs: Vec<ToolSpec> = parts.tools.iter().map(|it| spec(it.as_ref())).collect();
         let fence = Arc::clone(&parts.rules.fence);
         let places = parts.host.places(&fence.roots);
-        let mut talk = Conversation::new(
-            parts.wire,
-            &parts.model_id,
-            &prompt::system(&fence, &places, parts.rules.mode, &parts.tools),
-            &specs,
-        );
+        let mut system = prompt::system(&fence, &places, parts.rules.mode, &parts.tools);
+        if let Some(it) = &parts.instructions {
+            system.push_str(&format!("\n{}\n", it.trim_end()));
+        }
+        let mut talk = Conversation::new(parts.wire, &parts.model_id, &system, &specs);
         let created = parts.records.first().map_or_else(now, Record::at);
         let (session, items) = Session::replay(parts.records);
         items.iter().for_each(|it| talk.push(it));

@@ -104,6 +104,27 @@ impl Setup {
         Ok(found)
     }
 
+    /// The fields of a tool that are its own, with their values, what it inherits included.
+    ///
+    /// # Errors
+    /// One that can't be expanded.
+    pub fn variables(&self, tool: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, Complaint> {
+        let fixed = ["ENABLED", "ALIASES", "INHERIT"];
+        let chain = self.tools_rc.chain(tool);
+        let mut names: Vec<&str> = chain
+            .iter()
+            .flat_map(|it| {
+                let start = sid_config::rc::prefix(it);
+                self.tools_rc.vars().filter_map(move |(name, _)| name.strip_prefix(start.as_str()))
+            })
+            .filter(|it| !it.is_empty() && !fixed.contains(it) && !TOOL_KEYS.contains(it))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        let value = |name: &str| Ok(self.tools_rc.expanded(tool, name, env)?.map(|it| (name.to_owned(), it)));
+        names.into_iter().filter_map(|it| value(it).transpose()).collect()
+    }
+
     /// The tool that a name means.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolService> {

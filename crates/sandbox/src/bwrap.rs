@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     pub(crate) temp: Option<PathBuf>,
     /// Folders of build caches, writable.
     pub(crate) caches: Option<PathBuf>,
+    /// A folder of the call's own, writable wherever it is.
+    pub(crate) scratch: Option<PathBuf>,
     /// Folders to lie over others, writable.
     pub(crate) shims: Vec<(PathBuf, PathBuf)>,
     /// Files to lie over others, read-only.
@@ -216,6 +218,7 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
         }
     }
     facts.sockets.iter().for_each(|path| it.two("--ro-bind", Path::new("/dev/null"), path));
+    facts.scratch.iter().for_each(|path| it.pair("--bind", path));
     it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]);
     // Where a container's runtime covers parts of /proc, the kernel lets nobody mount it anew.
     it.flags(&[if facts.own_proc { "--proc" } else { "--tmpfs" }, "/proc"]);

@@ -10,6 +10,7 @@ use crate::{
     host::Host,
     jobs::{Job, JobId, JobState},
     process::{Exit, Io, Limits, Process, Ran},
+    scratch::Scratch,
     wall::Wall,
 };
 
@@ -70,10 +71,22 @@ impl<'a> Confined<'a> {
     /// # Errors
     /// It could not be started, in a sentence for the model.
     pub async fn run(&self, limits: Limits) -> Result<Ran, String> {
+        self.run_with(None, limits).await
+    }
+
+    /// The same, with a folder of the call's own.
+    ///
+    /// # Errors
+    /// It could not be started, in a sentence for the model.
+    pub async fn run_in(&self, scratch: &Scratch, limits: Limits) -> Result<Ran, String> {
+        self.run_with(Some(scratch.dir()), limits).await
+    }
+
+    async fn run_with(&self, scratch: Option<&Path>, limits: Limits) -> Result<Ran, String> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut process = self.start(limits.output, Io::NoInput)?;
+            let mut process = self.start(limits.output, Io::NoInput, scratch)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let in_time = tokio::time::timeout(limits.time, process.wait()).await;
             let timed_out = in_time.is_err();
@@ -93,7 +106,7 @@ impl<'a> Confined<'a> {
     #[must_use]
     pub fn become_command(&self, words: &[std::ffi::OsString]) -> String {
         let Some(exec) = &self.permit.access().exec else { return "The permit covers no command.".to_owned() };
-        match Wall::of(self.host, self.permit.fence(), self.permit.bounds()) {
+        match Wall::of(self.host, self.permit.fence(), self.permit.bounds(), None) {
             Ok(wall) => {
                 let mut it = wall.whole(&exec.cwd, words);
                 it.env_clear().envs(wall.environment.vars()).exec().to_string()
@@ -126,7 +139,7 @@ impl<'a> Confined<'a> {
         let until = tokio::time::Instant::now() + wait;
         let mut tries = 1;
         let process = loop {
-            let mut process = self.start(output, io)?;
+            let mut process = self.start(output, io, None)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let early = tokio::time::timeout_at(until, process.wait()).await;
             self.host.jobs.borrow_mut().let_go(&process);
@@ -140,12 +153,12 @@ impl<'a> Confined<'a> {
         Ok((id, process))
     }
 
-    fn start(&self, output: usize, io: Io) -> Result<Process, String> {
+    fn start(&self, output: usize, io: Io, scratch: Option<&Path>) -> Result<Process, String> {
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         if !exec.cwd.is_dir() {
             return Err(format!("The working directory {} does not exist (any more).", exec.cwd.display()));
         }
-        Process::start(self.host, &self.permit, &exec.command, &exec.cwd, output, io)
+        Process::start(self.host, &self.permit, (&exec.cwd, &exec.command), scratch, output, io)
     }
 
     /// Writes to a background command, then waits up to `time` and tells what is new. Each ETX (Ctrl-C) in `text` is an

@@ -44,6 +44,8 @@ pub struct Host {
     pub(crate) spare: RefCell<Option<Spare>>,
     /// Whether a sandbox was ever needed; until then none is prepared.
     pub(crate) sandbox_used: Cell<bool>,
+    /// The number of the last call that had a folder.
+    last_tool: Cell<u32>,
     /// Whether what an earlier sid left behind was looked for.
     swept: Cell<bool>,
 }
@@ -81,6 +83,7 @@ impl Host {
             jobs: RefCell::default(),
             spare: RefCell::default(),
             sandbox_used: Cell::new(false),
+            last_tool: Cell::new(0),
             swept: Cell::new(false),
         }
     }
@@ -257,6 +260,11 @@ impl Host {
         for mut it in waited {
             it.stop(grace).await;
         }
+    }
+
+    pub(crate) fn next_tool(&self) -> u32 {
+        self.last_tool.set(self.last_tool.get() + 1);
+        self.last_tool.get()
     }
 
     /// The id of the last background command.

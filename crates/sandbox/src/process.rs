@@ -25,6 +25,7 @@ use crate::{
     host::Host,
     network::{Bridge, Gate},
     placeholder::Placeholder,
+    scratch::SCRATCH,
     signals::{children_of, kill_session, signal_group, signal_group_of},
     stdio::{Ends, Input, drain},
     wall::{InfoPipe, Wall},
@@ -130,12 +131,26 @@ pub(crate) struct Launch {
 
 impl Process {
     /// Starts `command` within the permit's bounds; in a sandbox that waits for it already, if there is a fitting one.
-    pub(crate) fn start(host: &Host, permit: &Permit, command: &str, cwd: &Path, cap: usize, io: Io) -> Result<Self, String> {
+    pub(crate) fn start(
+        host: &Host,
+        permit: &Permit,
+        (cwd, command): (&Path, &str),
+        scratch: Option<&Path>,
+        cap: usize,
+        io: Io,
+    ) -> Result<Self, String> {
         if let Some(docker) = &host.docker {
+            if scratch.is_some() {
+                return Err("Tools with a program of their own do not run in a container.".to_owned());
+            }
             return Self::contained(host, docker, permit, (cwd, command), cap, io);
         }
         if permit.bounds() == Bounds::Unbounded {
-            let environment = Arc::new(host.environment.clone());
+            let mut environment = host.environment.clone();
+            if let Some(dir) = scratch {
+                environment.set(SCRATCH, dir);
+            }
+            let environment = Arc::new(environment);
             let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
             let (child, ends) = (bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd), Ends::new(io)?);
             let bounds = permit.bounds();
@@ -156,7 +171,7 @@ impl Process {
                 cap,
             );
         }
-        let wall = Wall::of(host, permit.fence(), permit.bounds())?;
+        let wall = Wall::of(host, permit.fence(), permit.bounds(), scratch)?;
         let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
         if let Some(it) = spare.and_then(|it| it.release(&wall, command, cwd, cap)) {
             return Ok(it);

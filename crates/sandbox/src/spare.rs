@@ -42,7 +42,7 @@ const OLDEST: Duration = Duration::from_secs(300);
 impl Spare {
     /// Makes one.
     pub(crate) fn new(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
-        let wall = Wall::of(host, fence, bounds)?;
+        let wall = Wall::of(host, fence, bounds, None)?;
         let (read, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
         let process = Process::walled(host, fence, bounds, &wall, (None, WAIT), Ends::reading(read)?, 0)?;
         Ok(Self { process, wall, go: File::from(go), made: Instant::now() })

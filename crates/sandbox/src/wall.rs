@@ -23,6 +23,7 @@ use crate::{
     keys::without_keys,
     network::Gate,
     placeholder::Placeholder,
+    scratch::SCRATCH,
 };
 
 /// The arguments, and the identity of everything they name: two equal walls are the same sandbox.
@@ -56,11 +57,20 @@ impl Wall {
     ///
     /// # Errors
     /// Why there can be no sandbox, for the model.
-    pub(crate) fn of(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
+    pub(crate) fn of(host: &Host, fence: &Fence, bounds: Bounds, scratch: Option<&Path>) -> Result<Self, String> {
         let program = host.bwrap.clone().ok_or_else(|| Missing.to_string())?;
         let placeholder = host.placeholder(fence, bounds);
         let environment = host.walled(fence, bounds);
-        let facts = Facts::gather(fence, bounds, host, placeholder.as_deref())?;
+        let mut facts = Facts::gather(fence, bounds, host, placeholder.as_deref())?;
+        facts.scratch = scratch.map(Path::to_path_buf);
+        let environment = match scratch {
+            Some(dir) => {
+                let mut it = (*environment).clone();
+                it.set(SCRATCH, dir);
+                Arc::new(it)
+            }
+            None => environment,
+        };
         let arguments = arguments(fence, bounds, &facts);
         let identity = |it: &OsString| std::fs::symlink_metadata(Path::new(it)).ok().map(|it| (it.dev(), it.ino()));
         let identities =

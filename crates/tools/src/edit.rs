@@ -75,7 +75,7 @@ impl Tool for MultiEdit {
     }
 }
 
-fn plan(tool: &'static str, path: &str, edits: Vec<Edit>, view: &View) -> Plan {
+fn plan(tool: &str, path: &str, edits: Vec<Edit>, view: &View) -> Plan {
     let access = Access::none(tool, "edit").writes(view.path(path));
     let action = move |place: &Confined<'_>, known: Known| apply(place, &edits, &known).unwrap_or_else(error);
     let label = format!("edit {path}");

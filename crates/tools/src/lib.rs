@@ -5,6 +5,7 @@ mod codex;
 mod create;
 mod delete;
 mod edit;
+mod external;
 mod folder;
 mod glob;
 mod grok;
@@ -25,6 +26,7 @@ use std::{
     sync::Arc,
 };
 
+pub use external::{External, Keep};
 use sid_core::{Contact, Outcome, Seen};
 use sid_policy::Access;
 use sid_sandbox::{Aftermath, Confined};
@@ -68,11 +70,11 @@ impl View {
 /// A tool of a surface.
 pub trait Tool: Send + Sync {
     /// Its name on the surface.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
     /// What it does, for the model.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
     /// The JSON schema of its arguments.
-    fn schema(&self) -> &'static str;
+    fn schema(&self) -> &str;
     /// What the model is told of it in `auto`: when leaving the sandbox is worth a review.
     fn auto_guidance(&self) -> Option<&'static str> {
         None
@@ -124,7 +126,8 @@ impl Shells {
 #[must_use]
 pub fn with_shells(shells: Shells) -> Vec<Box<dyn Tool>> {
     let mut all = sigit();
-    let own: Vec<&str> = Shells::Sigit.tools().iter().map(|it| it.name()).collect();
+    let sigit = Shells::Sigit.tools();
+    let own: Vec<&str> = sigit.iter().map(|it| it.name()).collect();
     let at = all.iter().position(|it| own.contains(&it.name())).unwrap_or(all.len());
     all.retain(|it| !own.contains(&it.name()));
     all.splice(at..at, shells.tools());

@@ -9,6 +9,7 @@ mod headless;
 mod limits;
 mod models;
 mod network;
+mod rc;
 mod resume;
 mod review;
 mod sandbox;

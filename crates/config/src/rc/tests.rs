@@ -139,6 +139,11 @@ fn line() -> impl Strategy<Value = String> {
     ]
 }
 
+#[expect(clippy::disallowed_methods, reason = "a file for the other parser, outside any workspace")]
+fn written(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}
+
 proptest! {
     /// The same file means the same to the crate that the format comes from, but for what we decided otherwise.
     #[test]
@@ -147,7 +152,7 @@ proptest! {
         let ours = load(&text).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.conf");
-        std::fs::write(&file, &text).unwrap();
+        written(&file, &text);
         let theirs = rc_conf::RcConf::parse(file.to_str().unwrap()).unwrap();
         for service in ["fmt", "build", "git_status", "a_b", "alias"] {
             let want = match theirs.service_switch(service) {

@@ -72,6 +72,7 @@ impl World {
             model: Model::Http(Box::new(Http::new(endpoint).unwrap())),
             wire,
             model_id: "m".into(),
+            instructions: None,
             tools: std::mem::take(&mut self.tools),
             rules: Rules {
                 mode,

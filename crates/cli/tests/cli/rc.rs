@@ -1,0 +1,190 @@
+//! rc configurations: agents, and programs as tools.
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::{Value, json};
+use sid_testkit::{Reply, Test};
+
+use crate::{Script as _, sid};
+
+const AGENTS: &str = "DEFAULT_AGENT=build\nbuild_ENABLED=YES\nbuild_TOOLS='bash format it'\nlook_ENABLED=MANUAL\nlook_TOOLS='read search'\nlook_MODEL=other\n";
+const TOOLS: &str = "bash_ENABLED=YES\nread_ENABLED=YES\nsearch_ENABLED=YES\nfmt_ENABLED=YES\nfmt_STYLE='it is ${HOME:+wide} \"quoted\"'\nformat_ALIASES=fmt\n\
+format_INHERIT=YES\nit_ENABLED=MANUAL\n";
+const MANIFEST: &str = r#"{"protocol_version": 1, "description": "Does it.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}"#;
+
+/// Answers with what `$TEXT` holds, as a whole result; the rest of a script may follow.
+const ANSWER: &str = r#"answer() { python3 - "$1" <<'E'
+import json, os, sys
+p = os.environ["RCVAR_ARGV0"]
+r = json.load(open(os.environ[p + "_REQUEST_FILE"]))
+json.dump({"protocol_version": 1, "request_id": r["request_id"], "ok": True, "output": {"kind": "text", "text": sys.argv[1]}}, open(os.environ[p + "_RESULT_FILE"], "w"))
+E
+}
+"#;
+
+fn world(program: &str) -> Test {
+    world_in("workspace_write", program)
+}
+
+fn world_in(mode: &str, program: &str) -> Test {
+    let it = sid().args(["go", "--output", "jsonl", "--mode", mode]);
+    let script = format!("#!/bin/sh\n{ANSWER}\n{program}\n");
+    let it = it
+        .file("../home/.config/sid/agents.conf", AGENTS)
+        .file("../home/.config/sid/agents/build.md", "You are an expert builder.\n")
+        .file("../home/.config/sid/tools.conf", TOOLS)
+        .file("../home/.config/sid/tools/fmt", &script)
+        .file("../home/.config/sid/tools/fmt.json", MANIFEST)
+        .file("../home/.config/sid/tools/it", &script)
+        .file("../home/.config/sid/tools/it.json", MANIFEST);
+    for name in ["fmt", "it"] {
+        let path = it.beside("home/.config/sid/tools").join(name);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    it
+}
+
+fn call() -> (&'static str, Value) {
+    ("format", json!({"n": 7}))
+}
+
+fn result(program: &str) -> String {
+    let it = world(program).rounds([call()]);
+    let said = it.run().status(0).result(0);
+    let left = it.beside("state/sessions").join(&it.sessions()[0]).join("tmp");
+    assert!(fs::read_dir(left).map_or(0, Iterator::count) == 0, "the folder of the call is gone");
+    said
+}
+
+#[test]
+fn an_agents_prompt_tools_and_model_are_used() {
+    let it = world("answer done").reply(Reply::text("hello"));
+    let _ran = it.run().status(0);
+    let request = it.fake().requests()[0].json();
+    let system = request["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("You are an expert builder."), "{system}");
+    let names: Vec<&str> = request["tools"].as_array().unwrap().iter().map(|it| it["function"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["run_command", "command_output", "kill_command", "format", "it"]);
+    let format = &request["tools"][3]["function"];
+    assert_eq!(
+        (format["description"].as_str(), &format["parameters"]["properties"]["n"]["type"]),
+        (Some("Does it."), &json!("integer"))
+    );
+    let it = it.args(["--agent", "look"]).reply(Reply::text("hello"));
+    let _ran = it.run().status(0);
+    let request = it.fake().requests()[1].json();
+    assert_eq!(request["model"], "other");
+    let names: Vec<&str> = request["tools"].as_array().unwrap().iter().map(|it| it["function"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["read_file", "list_directory", "search_files"]);
+}
+
+#[test]
+fn a_program_gets_its_request_and_every_value_as_it_is() {
+    let look = r#"answer "$(printf '%s|' "$RCVAR_ARGV0" "$format_TOOL_ID" "$format_TOOL_NAME" "$format_AGENT_ID" "$format_TOOL_PROTOCOL" "$format_STYLE" "$TMPDIR" "$PWD" "$format_WORKSPACE_ROOT" "$RC_CONF_PATH" "$SID_WORKSPACE_ROOT"; test -d "$TMPDIR" && touch "$TMPDIR/x" && echo writable; cat "$format_REQUEST_FILE"; grep -c fmt_RESULT_FILE "$format_SCRATCH_DIR/tool-invoke.conf")""#;
+    let said = result(look);
+    let parts: Vec<&str> = said.split('|').collect();
+    assert_eq!(parts[..6], ["format", "fmt", "format", "build", "1", "it is wide \"quoted\""], "{said}");
+    assert!(parts[6].ends_with("/tmp/tool-000001/tmp") && parts[7] == parts[8] && parts[7] == parts[10], "{said}");
+    assert!(parts[9].contains("tools.conf:") && parts[9].ends_with("/tool-invoke.conf"), "{said}");
+    assert!(said.contains("writable") && said.contains("\"input\": {\n      \"n\": 7") && said.ends_with('1'), "{said}");
+}
+
+#[test]
+fn values_with_any_character_reach_the_program() {
+    let it = world("answer \"$format_WORKSPACE_ROOT\"");
+    let odd = it.beside("odd").join("it's a ${place} \"here\" $HOME  two");
+    fs::create_dir_all(&odd).unwrap();
+    let shown = odd.display().to_string();
+    let it = it.args(["--cwd", &shown]).rounds([call()]);
+    assert_eq!(it.run().status(0).result(0), shown);
+}
+
+#[test]
+fn each_wrong_result_has_its_own_sentence() {
+    let write = |json: &str| format!("printf '%s' '{json}' > \"$format_RESULT_FILE\"");
+    let with_id = |json: &str| {
+        let json = json.replace("ID", "'$(python3 -c \"import json,os; print(json.load(open(os.environ[\\\"format_REQUEST_FILE\\\"]))[\\\"request_id\\\"])\")'");
+        format!("printf '%s' '{json}' > \"$format_RESULT_FILE\"")
+    };
+    for (program, want) in [
+        ("exit 9".to_owned(), "tool 'format' exited with status 9"),
+        ("echo why >&2; exit 3".to_owned(), "exited with status 3\nwhy"),
+        ("kill -KILL $$".to_owned(), "137"),
+        ("true".to_owned(), "protocol error: result.json can't be read"),
+        (write("{"), "protocol error: result.json is no result"),
+        (write("{}"), "missing protocol_version"),
+        (write(r#"{"protocol_version": 2}"#), "unsupported result protocol version 2"),
+        (
+            write(r#"{"protocol_version": 1, "request_id": "other", "ok": true}"#),
+            "request_id mismatch (expected sidreq_tool-000001, got other)",
+        ),
+        (with_id(r#"{"protocol_version": 1, "request_id": "ID"}"#), "missing ok"),
+        (with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": true}"#), "missing success output"),
+        (
+            with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": true, "output": {"kind": "image"}}"#),
+            "unsupported output kind 'image'",
+        ),
+        (with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": true, "output": {"kind": "text"}}"#), "missing output.text"),
+        (with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": false}"#), "missing error object"),
+        (with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": false, "error": {"code": "x"}}"#), "missing error.message"),
+        (
+            with_id(r#"{"protocol_version": 1, "request_id": "ID", "ok": false, "error": {"message": "paths must not be empty"}}"#),
+            "paths must not be empty",
+        ),
+        ("ln -s /etc/passwd \"$format_RESULT_FILE\"".to_owned(), "it is no file"),
+    ] {
+        let said = result(&program);
+        assert!(said.contains(want), "{want}\n{program}\n{said}");
+    }
+}
+
+#[test]
+fn programs_run_behind_the_walls_and_in_their_time() {
+    let said = result("touch \"$HOME/out\" 2>/dev/null && answer out || answer walled");
+    assert_eq!(said, "walled");
+    let said = result("touch inside && ls \"$(dirname \"$(dirname \"$format_SCRATCH_DIR\")\")\" > list; answer \"$(cat list)\"");
+    assert_eq!(said, "tmp", "of the session only the call's own folder is there");
+    let it =
+        world("sleep 75.1 & yes flood & exec sleep 75.2").file("../home/.config/sid/tools.conf", format!("{TOOLS}fmt_TIMEOUT=1\n"));
+    let it = it.rounds([call(), ("run_command", json!({"command": "echo on"}))]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains("tool 'format' timed out after 1 s") && ran.result(0).len() < 4000, "{}", ran.result(0));
+    assert!(ran.result(1).contains("on") && !crate::shells::alive("sleep 75"), "the turn goes on, and nothing is left");
+    // A child that holds the pipes does not hold the result up.
+    let said = result("sleep 75.3 & answer quick");
+    assert_eq!(said, "quick");
+}
+
+#[test]
+fn a_manual_tool_asks_and_nobody_is_there() {
+    let it = world("answer done").rounds([("it", json!({}))]);
+    let said = it.run().status(0).result(0);
+    assert!(said.contains("needs a person's approval") && said.contains("--allow-tool it"), "{said}");
+    let it = world("answer done").args(["--allow-tool", "it"]).rounds([("it", json!({}))]);
+    assert_eq!(it.run().status(0).result(0), "done");
+    let it = world_in("read_only", "touch made; answer \"$(ls)\"").rounds([call()]);
+    assert_eq!(it.run().status(0).result(0), "", "in read_only nothing of the workspace changes");
+}
+
+#[test]
+fn scratch_is_kept_when_asked() {
+    let it = world("answer done").env("SID_KEEP_TOOL_SCRATCH", "yes").rounds([call()]);
+    let _ran = it.run().status(0);
+    let kept = it.beside("state/sessions").join(&it.sessions()[0]).join("tmp/tool-000001");
+    assert!(kept.join("request.json").is_file() && kept.join("result.json").is_file());
+}
+
+#[test]
+fn a_configuration_is_checked_whole() {
+    let it = world("true").command(["config", "check"]);
+    let said = it.run().status(0).stdout;
+    assert!(said.contains("agents: build, look\n") && said.contains("starts with: build"), "{said}");
+    let it = it.file("../home/.config/sid/agents.conf", "build_ENABLED=yes\nbuild_TOOLS='a b\n");
+    let ran = it.run().status(1);
+    assert!(ran.stdout.contains("agents.conf:1: ") && ran.stdout.contains("agents.conf:2: "), "{}", ran.stdout);
+    let it = it.command(["run", "go"]);
+    assert!(it.run().status(1).stderr.contains("agents.conf:1: `build_ENABLED` is \"yes\""));
+    let it = it.file("../home/.config/sid/agents.conf", "look_ENABLED=MANUAL\n");
+    assert!(it.run().status(1).stderr.contains("--agent look"));
+    let it = it.command(["run", "go", "--agent", "none"]);
+    assert!(it.run().status(1).stderr.contains("there is no agent 'none'; there are look"));
+}
