@@ -11,6 +11,9 @@ pub(crate) struct Cli {
     /// A prompt to run headless; the same as `sid run PROMPT`
     #[arg(short = 'p', long = "prompt", value_name = "PROMPT", allow_hyphen_values = true, action = ArgAction::Append)]
     pub(crate) prompt: Vec<String>,
+    /// Talk line by line, also where standard input is no terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(subcommand)]

@@ -63,6 +63,7 @@ fn play(dir: &Path) -> ExitCode {
         deny: std::collections::BTreeSet::new(),
         trust: false,
         agent: None,
+        person: None,
         limits: Limits { rounds: 24, tokens: None, time: None },
         style: Style::Tour,
         sessions: Some(sessions.clone()),

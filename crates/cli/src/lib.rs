@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod line;
 mod network;
 mod paths;
 mod print;
@@ -16,7 +17,11 @@ mod settings;
 mod signals;
 mod trust;
 
-use std::{ffi::OsString, io::Write as _, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{IsTerminal as _, Write as _},
+    process::ExitCode,
+};
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
@@ -53,8 +58,11 @@ pub fn main() -> ExitCode {
         }
         Some(Command::Man { dir }) => man(&dir),
         None if !cli.prompt.is_empty() => run::run(None, cli.prompt, &cli.run),
+        None if cli.plain || std::io::stdin().is_terminal() => line::line(&cli.run),
         None => {
-            say("sid: the terminal and editor front ends are not part of this build; give a prompt: sid run PROMPT (sid --help)");
+            say(
+                "sid: the editor front end is not part of this build; give a prompt (sid run PROMPT), or talk line by line (sid --plain)",
+            );
             ExitCode::from(NOT_PARSED)
         }
     }

@@ -10,8 +10,8 @@ use std::{
 
 use sid_config::rc::Switch;
 use sid_core::Event;
-use sid_engine::{AfterCut, Engine, Failed, Interrupt, Limits, Parts, ReviewSettings};
-use sid_journal::{Store, new_id};
+use sid_engine::{AfterCut, Engine, Failed, Interrupt, Limits, Parts, Person, ReviewSettings};
+use sid_journal::{Journal, Loaded, Store, new_id};
 use sid_policy::{Fence, Mode, Rules};
 use sid_project::{
     Places, Policy, Standing,
@@ -65,6 +65,8 @@ pub(crate) struct Job {
     pub(crate) trust: bool,
     pub(crate) limits: Limits,
     pub(crate) style: Style,
+    /// Who answers questions.
+    pub(crate) person: Option<Person>,
     /// Where sessions are kept, if not where they usually are.
     pub(crate) sessions: Option<PathBuf>,
 }
@@ -72,6 +74,7 @@ pub(crate) struct Job {
 impl Job {
     fn new(positional: Option<String>, mut prompts: Vec<String>, args: &RunArgs) -> Result<Self, String> {
         prompts.extend(positional);
+        let mut it = Self::without_prompt(args)?;
         let prompt = match prompts.as_slice() {
             [] => return Err("missing prompt: sid run PROMPT".to_owned()),
             [one] if one == "-" => from_stdin()?,
@@ -81,6 +84,12 @@ impl Job {
         if prompt.trim().is_empty() {
             return Err("the prompt is empty".to_owned());
         }
+        it.prompt = prompt;
+        Ok(it)
+    }
+
+    /// Everything but what to do.
+    pub(crate) fn without_prompt(args: &RunArgs) -> Result<Self, String> {
         let style = Style::new(args.output, if args.quiet { Quiet::Yes } else { Quiet::No });
         if args.quiet && style == Style::Jsonl {
             return Err("--quiet applies to text output only; leave it out with --output jsonl".to_owned());
@@ -94,7 +103,7 @@ impl Job {
         let limits = Limits { rounds: rounds(args.max_tool_rounds.as_deref())?, tokens: args.max_tokens_total, time };
         let (cwd, roots) = directories(args)?;
         Ok(Self {
-            prompt,
+            prompt: String::new(),
             cwd,
             roots,
             resume: args.resume.clone(),
@@ -106,6 +115,7 @@ impl Job {
             agent: args.agent.clone(),
             limits,
             style,
+            person: None,
             sessions: None,
         })
     }
@@ -203,7 +213,7 @@ fn by_signal(stopper: &Stopper) -> ExitCode {
 }
 
 /// Puts an engine together. Errors are sentences for the person.
-async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
+pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     let mut places = places();
     places.sessions = job.sessions.clone().or(places.sessions);
     let settings = Settings::load(places.config.as_deref()).map_err(|all| all.join("\n"))?;
@@ -224,28 +234,11 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
     let (fence, about) = fence(&job, &places, &settings)?;
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
-    let store = Store::new(root);
-    let keep = |err: sid_journal::Error| match err {
-        sid_journal::Error::Io(path, err) => {
-            format!("the session can't be kept at {}: {err}; set SID_SESSIONS to a folder that can be written", path.display())
-        }
-        other => other.to_string(),
-    };
-    let (journal, loaded, id) = match &job.resume {
-        None => {
-            let id = new_id();
-            (store.create(&id).map_err(keep)?, sid_journal::Loaded::default(), id)
-        }
-        Some(spec) => {
-            let (journal, loaded) = store.open(spec).map_err(|err| err.to_string())?;
-            let id = journal.dir().file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-            (journal, loaded, id)
-        }
-    };
+    let (journal, loaded, id) = session(&job, root)?;
     let mut environment = Environment::new(std::env::vars_os(), &secrets, &settings.drop);
     settings.set.iter().for_each(|(name, value)| environment.set(name, value.clone()));
     let rules = Rules {
-        mode: job.mode.or(settings.mode).unwrap_or(Mode::Manual),
+        mode: job.mode.or(settings.mode).unwrap_or(if job.person.is_some() { Mode::Auto } else { Mode::Manual }),
         fence: Arc::new(fence),
         allow: job.allow,
         deny: job.deny,
@@ -275,15 +268,35 @@ async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
         review: ReviewSettings {
             model: settings.review_model,
             user_policy: places.config.map(|it| it.join("SECURITY.md")),
+            when_unavailable: settings.when_unavailable,
             time: None,
         },
-        after_cut: AfterCut::EndJobs,
+        after_cut: if job.person.is_some() { AfterCut::KeepJobs } else { AfterCut::EndJobs },
+        person: job.person,
         secrets,
     };
     let engine = Engine::open(parts).map_err(|err| format!("the session's journal can't be written: {err}"))?;
     notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
+}
+
+/// The session's journal, what it holds, and its id.
+fn session(job: &Job, root: PathBuf) -> Result<(Journal, Loaded, String), String> {
+    let store = Store::new(root);
+    let keep = |err: sid_journal::Error| match err {
+        sid_journal::Error::Io(path, err) => {
+            format!("the session can't be kept at {}: {err}; set SID_SESSIONS to a folder that can be written", path.display())
+        }
+        other => other.to_string(),
+    };
+    let Some(spec) = &job.resume else {
+        let id = new_id();
+        return Ok((store.create(&id).map_err(keep)?, Loaded::default(), id));
+    };
+    let (journal, loaded) = store.open(spec).map_err(|err| err.to_string())?;
+    let id = journal.dir().file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok((journal, loaded, id))
 }
 
 /// The rc configuration. A demo has a world of its own, without the user's agents.

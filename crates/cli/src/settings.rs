@@ -6,6 +6,7 @@ use std::{
 };
 
 use sid_config::{Complaint, Key, Kind, Layer, Value};
+use sid_engine::WhenUnavailable;
 use sid_policy::{Default as Stance, Mode, Network};
 use sid_project::NETWORK;
 use sid_provider::{Env, Profile, Profiles};
@@ -81,6 +82,7 @@ pub(crate) struct Settings {
     pub(crate) tools: BTreeMap<String, Stance>,
     pub(crate) review_model: Option<String>,
     pub(crate) network: Network,
+    pub(crate) when_unavailable: WhenUnavailable,
     pub(crate) shells: Option<Shells>,
     pub(crate) docker: Option<DockerSettings>,
     pub(crate) drop: Vec<String>,
@@ -121,6 +123,9 @@ impl Settings {
         self.shells = Shells::ALL.into_iter().find(|it| Some(it.0) == shells).map(|it| it.1);
         self.mode = layer.text("permissions.mode").and_then(|it| it.parse().ok());
         self.default = layer.text("permissions.default").and_then(stance);
+        if layer.text("permissions.when_unavailable") == Some("ask") {
+            self.when_unavailable = WhenUnavailable::Ask;
+        }
         self.review_model = layer.text("permissions.review_model").map(str::to_owned);
         self.tools =
             layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();

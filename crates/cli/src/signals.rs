@@ -29,9 +29,8 @@ impl Stopper {
     }
 
     async fn hear(self, mut listener: Signal, number: i32) {
-        let mut before = false;
         while listener.recv().await.is_some() {
-            if std::mem::replace(&mut before, true) {
+            if *self.ask.borrow() {
                 // Asked twice: nothing is waited for. Children die with this process.
                 std::process::exit(128 + number);
             }
@@ -43,6 +42,12 @@ impl Stopper {
     /// Asks the turn to stop.
     pub(crate) fn stop(&self) {
         self.ask.send_replace(true);
+    }
+
+    /// A turn is over: the next one is not stopped by what stopped this one.
+    pub(crate) fn again(&self) {
+        self.ask.send_replace(false);
+        self.signal.store(0, Ordering::Relaxed);
     }
 
     /// The signal that came first.

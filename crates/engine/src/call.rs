@@ -3,14 +3,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Status, Stop};
-use sid_policy::{Answer, Permit, Refusal, Request, Review, Verdict};
+use sid_policy::{Answer, Permit, Question, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
 use sid_tools::Action;
 
 use crate::{
-    AfterCut, Cut, Engine, Failed, Interrupt,
+    AfterCut, Cut, Engine, Failed, Interrupt, WhenUnavailable,
     clock::now,
     permissions::{State, Still},
+    person::ask,
 };
 
 /// A call that may run.
@@ -41,6 +42,7 @@ impl Planned {
 enum Judged {
     Ready(Ready),
     Review(Planned, Request),
+    Ask(Planned, Question),
 }
 
 fn denied(Refusal(why): Refusal) -> Outcome {
@@ -63,6 +65,10 @@ impl Engine {
             tell(Event::Call { id: call.id.clone(), tool: call.tool.clone(), args: call.args.clone() });
             judged.push(match self.judged(&call) {
                 Ok(Judged::Ready(it)) => Ok(it),
+                Ok(Judged::Ask(it, question)) => match stop.or(self.asked(it, question)).await {
+                    Ok(it) => it.map_err(|outcome| (call, outcome)),
+                    Err(cut) => return Ok(Some(cut)),
+                },
                 Ok(Judged::Review(it, request)) => match stop.or(self.reviewed(it, request, tell)).await {
                     Ok(it) => it?.map_err(|outcome| (call, outcome)),
                     Err(cut) => return Ok(Some(cut)),
@@ -107,10 +113,25 @@ impl Engine {
             Verdict::Deny(refusal) => return Err(denied(refusal)),
             Verdict::Fault(why) => return Err(Outcome::failed(format!("Error: {why}"))),
             Verdict::Review(request) => return Ok(Judged::Review(ready, request)),
-            // No front end with a person exists yet; whoever is absent can't be asked.
-            Verdict::Ask(question) => question.answer(Answer::Nobody).map_err(denied)?,
+            Verdict::Ask(question) => return Ok(Judged::Ask(ready, question)),
         };
         Ok(Judged::Ready(ready.with(permit)))
+    }
+
+    /// Asks a person. What they say for the whole session is remembered, and never lets more leave the workspace than this call.
+    async fn asked(&mut self, it: Planned, question: Question) -> Result<Ready, Outcome> {
+        let answer = ask(self.person.as_ref(), &question, &it.label).await;
+        let tool = question.access().tool.clone();
+        match answer {
+            Answer::Always if !question.elevates() => {
+                self.rules.allow.insert(tool);
+            }
+            Answer::Never => {
+                self.rules.deny.insert(tool);
+            }
+            _ => {}
+        }
+        question.answer(answer).map(|permit| it.with(permit)).map_err(denied)
     }
 
     /// Has a crossing reviewed, and the verdict journalled before anything follows from it.
@@ -131,6 +152,10 @@ impl Engine {
             Review::TimedOut => "the time was up".to_owned(),
             Review::Unavailable(why) => why.clone(),
         };
+        let unjudged = matches!(done.review, Review::Unavailable(_)) && self.review.when_unavailable == WhenUnavailable::Ask;
+        if unjudged && self.person.is_some() {
+            return Ok(self.asked(it, request.into_question()).await);
+        }
         let decided = request.decide(&done.review, done.evidence);
         let outcome = match (&decided, &done.review) {
             (Ok(_), _) => "allowed",

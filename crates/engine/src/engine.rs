@@ -7,7 +7,7 @@ use sid_provider::{Conversation, Model, ToolSpec, Wire};
 use sid_sandbox::Host;
 use sid_tools::{Tool, View};
 
-use crate::{Permissions, ReviewSettings, clock::now, prompt, review::Reviewer};
+use crate::{Permissions, Person, ReviewSettings, clock::now, prompt, review::Reviewer};
 
 /// What bounds a turn.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How crossings are reviewed in `auto`.
     pub review: ReviewSettings,
+    /// Who answers questions.
+    pub person: Option<Person>,
     /// What a cut turn leaves of background commands.
     pub after_cut: AfterCut,
     /// Exact values that never appear in an outcome.
@@ -78,6 +80,7 @@ pub struct Engine {
     pub(crate) review: ReviewSettings,
     pub(crate) wire: Wire,
     pub(crate) model_id: String,
+    pub(crate) person: Option<Person>,
     pub(crate) after_cut: AfterCut,
     pub(crate) secrets: Vec<String>,
     pub(crate) view: View,
@@ -129,6 +132,7 @@ impl Engine {
             review: parts.review,
             wire: parts.wire,
             model_id: parts.model_id,
+            person: parts.person,
             after_cut: parts.after_cut,
             secrets: parts.secrets,
             view: View { cwd, places },

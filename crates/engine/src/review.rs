@@ -9,6 +9,16 @@ use sid_sandbox::{Confined, resolve};
 
 use crate::{Engine, clock::now, engine::spec};
 
+/// What happens when no review can be made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenUnavailable {
+    /// The call is not performed.
+    #[default]
+    Deny,
+    /// A person decides, if there is one.
+    Ask,
+}
+
 /// How reviews are made.
 #[derive(Debug, Clone, Default)]
 pub struct ReviewSettings {
@@ -16,6 +26,8 @@ pub struct ReviewSettings {
     pub model: Option<String>,
     /// The user's own `SECURITY.md`.
     pub user_policy: Option<PathBuf>,
+    /// Whether a person is asked when no review can be made.
+    pub when_unavailable: WhenUnavailable,
     /// How long one review may take; 90 s if absent.
     pub time: Option<Duration>,
 }

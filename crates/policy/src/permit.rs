@@ -91,8 +91,12 @@ pub struct Refusal(pub String);
 pub enum Answer {
     /// Run this one call.
     Once,
+    /// Run it, and whatever the same tool does inside the workspace in this session.
+    Always,
     /// Don't.
     Deny,
+    /// Don't, and let the tool alone in this session.
+    Never,
     /// Nobody is there to ask.
     Nobody,
 }
@@ -112,6 +116,12 @@ impl Question {
         Self { permit, why, hint }
     }
 
+    /// Whether a yes lets the call leave the workspace.
+    #[must_use]
+    pub fn elevates(&self) -> bool {
+        self.permit.bounds() == Bounds::Unbounded
+    }
+
     /// The access in question.
     #[must_use]
     pub fn access(&self) -> &Access {
@@ -124,8 +134,8 @@ impl Question {
     /// The refusal that the model reads.
     pub fn answer(self, answer: Answer) -> Result<Permit, Refusal> {
         match answer {
-            Answer::Once => Ok(self.permit),
-            Answer::Deny => Err(Refusal(format!("Permission denied by the user: {}.", self.why))),
+            Answer::Once | Answer::Always => Ok(self.permit),
+            Answer::Deny | Answer::Never => Err(Refusal(format!("Permission denied by the user: {}.", self.why))),
             Answer::Nobody => Err(Refusal(
                 format!("Permission denied: {}, and nobody is there to ask. {}", self.why, self.hint).trim().to_owned(),
             )),

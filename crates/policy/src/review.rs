@@ -164,6 +164,12 @@ impl Request {
         }
     }
 
+    /// The same as a question to a person, for when no reviewer could judge.
+    #[must_use]
+    pub fn into_question(self) -> crate::Question {
+        crate::Question::new(self.permit, self.why, "No review could be made.".to_owned())
+    }
+
     /// What the reviewer is asked about: the action in words, and the call as the model made it.
     #[must_use]
     pub fn action(&self, args: &str) -> String {

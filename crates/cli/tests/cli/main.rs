@@ -7,6 +7,7 @@ mod edits;
 mod escapes;
 mod headless;
 mod limits;
+mod line;
 mod models;
 mod network;
 mod rc;

@@ -28,6 +28,7 @@ struct World {
     fake: Fake,
     stop: watch::Sender<bool>,
     review: ReviewSettings,
+    person: Option<sid_engine::Person>,
     tools: Vec<Box<dyn Tool>>,
 }
 
@@ -43,6 +44,7 @@ impl World {
             fake: Fake::new(replies),
             stop: watch::Sender::new(false),
             review,
+            person: None,
             tools: sid_tools::with_shells(Shells::Codex),
         }
     }
@@ -85,6 +87,7 @@ impl World {
             host,
             limits: Limits { rounds: 50, tokens: None, time: None },
             review: self.review.clone(),
+            person: self.person.clone(),
             after_cut: AfterCut::KeepJobs,
             secrets: Vec::new(),
         })

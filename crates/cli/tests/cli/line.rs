@@ -1,0 +1,168 @@
+//! `sid` line by line.
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use sid_testkit::{Reply, Test};
+
+use crate::sid;
+
+fn plain(mode: &str, lines: &str) -> Test {
+    sid().command(["--plain", "--mode", mode]).stdin(lines)
+}
+
+fn make(name: &str) -> Reply {
+    Reply::call("create_file", &json!({"path": name, "content": "x"}))
+}
+
+#[test]
+fn several_turns_commands_and_a_line_that_goes_on() {
+    let it = plain("auto", "hello \\\nworld\n\n/mode read_only\n/mode\n/mode nope\n/what\n/stats\n/help\nagain\n/quit\nnever\n");
+    it.fake().reply([Reply::text("first answer"), Reply::text("second answer")]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.stdout, "first answer\nsecond answer\n");
+    for want in ["Mode: auto", "Mode: read_only", "there is no mode 'nope'", "There is no command /what", "60 tokens in", "/stats"]
+    {
+        assert!(ran.stderr.contains(want), "{want}: {}", ran.stderr);
+    }
+    let requests = it.fake().requests();
+    assert_eq!(requests.len(), 2);
+    let messages = requests[1].json()["messages"].to_string();
+    assert!(
+        messages.contains("hello \\nworld") && messages.contains("[sid: the user changed the mode to read_only.]"),
+        "{messages}"
+    );
+    assert_eq!(it.sessions().len(), 1);
+}
+
+#[test]
+fn a_person_answers_once_always_never_or_not_at_all() {
+    let it = plain("manual", "go\ny\nmaybe\nn\na\nv\n");
+    it.fake().reply([
+        make("one"),
+        make("two"),
+        Reply::call("run_command", &json!({"command": "echo yes > three"})),
+        Reply::call("run_command", &json!({"command": "echo yes > four"})),
+        Reply::call("delete_file", &json!({"path": "one"})),
+        Reply::call("delete_file", &json!({"path": "one"})),
+        Reply::text("done"),
+    ]);
+    let ran = it.run().status(0);
+    assert!(it.path("one").exists() && !it.path("two").exists(), "{}", ran.stderr);
+    assert!(it.path("three").exists() && it.path("four").exists(), "always: asked once: {}", ran.stderr);
+    let asked = ran.stderr.lines().filter(|it| it.starts_with('`') && it.contains("needs a person's approval")).count();
+    assert_eq!(asked, 4, "{}", ran.stderr);
+    assert!(ran.stderr.contains("Please answer y, a, n or v."));
+    let last = it.fake().requests().pop().unwrap().json()["messages"].to_string();
+    assert!(last.contains("Permission denied by the user") && last.contains("is switched off for this session"), "{last}");
+}
+
+#[test]
+fn the_end_of_input_is_a_no_and_ends_the_session_whole() {
+    let it = plain("manual", "go\n");
+    it.fake().reply([make("one"), Reply::text("done")]);
+    let ran = it.run().status(0);
+    assert!(!it.path("one").exists() && ran.stdout == "done\n", "{}", ran.stderr);
+}
+
+#[test]
+fn a_person_decides_where_no_review_can_be_made() {
+    for (setting, answer, there) in [("ask", "y", true), ("ask", "n", false), ("deny", "y", false)] {
+        let it = plain("auto", &format!("go\n{answer}\n"));
+        let it = it.file("../home/.config/sid/settings.toml", format!("[permissions]\nwhen_unavailable = '{setting}'\n"));
+        let call = json!({"command": "echo x > ../outside", "sandbox_permissions": "require_escalated", "justification": "why"});
+        it.fake().reply([
+            Reply::call("run_command", &call),
+            Reply::text("no verdict at all"),
+            Reply::text("done"),
+            Reply::text("more"),
+        ]);
+        let _ran = it.run().status(0);
+        assert_eq!(it.beside("outside").exists(), there, "{setting} {answer}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let it = sid().command(["--plain", "--output", "jsonl"]).stdin("");
+    assert!(it.run().status(64).stderr.contains("is for `sid run`"));
+    let it = sid().command::<&str>([]).stdin("hello\n");
+    assert!(it.run().status(64).stderr.contains("sid --plain"));
+}
+
+/// A session on a real terminal, by tmux.
+struct Screen {
+    name: String,
+}
+
+impl Screen {
+    fn start(it: &Test, program: &str) -> Self {
+        let name = format!("sid-test-{}", it.beside("").file_name().unwrap().to_string_lossy().replace('.', ""));
+        let url = format!("{}/v1", it.fake().url());
+        let home = it.beside("home").display().to_string();
+        let state = it.beside("state/sessions").display().to_string();
+        let line = format!(
+            "env -i PATH=\"$PATH\" TERM=\"$TERM\" HOME='{home}' SID_SESSIONS='{state}' OPENAI_BASE_URL='{url}' OPENAI_API_KEY=k '{program}'; echo LEFT"
+        );
+        let made = Command::new("tmux")
+            .args(["-L", &name, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c"])
+            .arg(it.path(""))
+            .args(["sh", "-c", &format!("trap : INT; {line}; sleep 60")])
+            .status()
+            .unwrap();
+        assert!(made.success());
+        Self { name }
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        assert!(Command::new("tmux").args(["-L", &self.name, "send-keys"]).args(keys).status().unwrap().success());
+    }
+
+    fn until(&self, want: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let out = Command::new("tmux").args(["-L", &self.name, "capture-pane", "-p"]).output().unwrap();
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            if text.contains(want) {
+                return text;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "never: {want}\n{text}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _gone = Command::new("tmux").args(["-L", &self.name, "kill-server"]).status();
+    }
+}
+
+#[test]
+fn on_a_terminal_ctrl_c_stops_the_turn_and_the_session_goes_on() {
+    let it = sid();
+    it.fake().reply([
+        Reply::call("run_command", &json!({"command": "exec sleep 76.1"})),
+        Reply::text("still here"),
+        Reply::call("run_command", &json!({"command": "echo x > ../outside; head -1 </dev/tty"})),
+        Reply::text("all done"),
+    ]);
+    let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"));
+    screen.until("Mode: auto");
+    screen.keys(&["start it", "Enter"]);
+    crate::shells::eventually("it runs", || crate::shells::alive("sleep 76.1"));
+    screen.keys(&["C-c"]);
+    screen.until("Interrupted.");
+    crate::shells::eventually("it is gone", || !crate::shells::alive("sleep 76.1"));
+    screen.keys(&["are you there?", "Enter"]);
+    screen.until("still here");
+    screen.keys(&["sh_06", "Enter"]);
+    screen.until("all done\n>");
+    screen.keys(&["C-d"]);
+    screen.until("LEFT");
+    assert!(!it.beside("outside").exists());
+    assert_eq!(fs::read_dir(it.beside("state/sessions")).unwrap().count(), 1);
+}
