@@ -58,6 +58,15 @@ async fn talk(mut job: Job) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let reader = Reader::start();
+    trusted(&reader, &job).await;
+    if let Some(it) = crate::run::manual_agent(&job) {
+        if !reader.agrees(&format!("The agent '{it}' is MANUAL. Start it? [y]es, [n]o: ")).await {
+            say("Not started.");
+            return ExitCode::SUCCESS;
+        }
+        job.agent = Some(it);
+    }
     let (person, mut questions) = mpsc::unbounded_channel();
     job.person = Some(person);
     let mut printer = Printer::new(Style::Text);
@@ -69,7 +78,6 @@ async fn talk(mut job: Job) -> ExitCode {
         }
     };
     say(&format!("Mode: {}. /help lists what you can do here besides talking.", engine.permissions().mode()));
-    let reader = Reader::start();
     let interrupt = Interrupt::new(asked);
     while let Some(text) = reader.message().await {
         stopper.again();
@@ -105,6 +113,20 @@ async fn talk(mut job: Job) -> ExitCode {
     }
     engine.close(GRACE).await;
     ExitCode::SUCCESS
+}
+
+/// Asks once whether what the workspace wants counts, as its file is now.
+async fn trusted(reader: &Reader, job: &Job) {
+    if job.trust {
+        return;
+    }
+    let Some((words, yes)) = crate::trust::question(&job.cwd) else { return };
+    say(&words);
+    if reader.agrees("Trust this file until it changes? [y]es, [n]o: ").await
+        && let Err(why) = yes()
+    {
+        say(&format!("sid: {why}"));
+    }
 }
 
 /// Does what a command says. `false`: the person leaves.
@@ -179,6 +201,18 @@ impl Reader {
         let (reply, line) = oneshot::channel();
         self.wanted.send((prompt.to_owned(), reply)).ok()?;
         line.await.ok().flatten()
+    }
+
+    /// A yes or no; the end of input is a no.
+    async fn agrees(&self, prompt: &str) -> bool {
+        loop {
+            let Some(line) = self.line(prompt).await else { return false };
+            match line.trim().to_ascii_lowercase().as_str() {
+                "y" | "yes" => return true,
+                "n" | "no" => return false,
+                _ => say("Please answer yes or no."),
+            }
+        }
     }
 
     /// What the person says, over as many lines as they like; blank lines say nothing.

@@ -306,6 +306,13 @@ fn setup(job: &Job, places: &Places) -> Result<Option<Setup>, String> {
     found.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
+/// The agent that would start and is MANUAL, unless it was named.
+pub(crate) fn manual_agent(job: &Job) -> Option<String> {
+    let setup = setup(job, &places()).ok()??;
+    let it = setup.agent(job.agent.as_deref()).ok()?;
+    (it.switch == Switch::Manual && job.agent.is_none()).then(|| it.id.clone())
+}
+
 /// The agent that runs, if there are any.
 fn agent<'a>(job: &Job, setup: Option<&'a Setup>) -> Result<Option<&'a Agent>, String> {
     let Some(setup) = setup else {

@@ -91,6 +91,22 @@ fn asks(it: &sid_policy::Network) -> String {
     domains.chain(it.loopback.iter().map(|it| format!("  127.0.0.1:{it}\n"))).collect()
 }
 
+/// What a person is asked before a session in `dir` begins: the words, and what a yes means. `None`: there is nothing to ask.
+pub(crate) fn question(dir: &Path) -> Option<(String, impl FnOnce() -> Result<(), String> + use<>)> {
+    let root = sid_project::root(dir).ok()?;
+    let policy = Policy::load(&root).ok()?;
+    let file = policy.file.as_ref().filter(|_| policy.widens())?;
+    let store = store().ok().filter(|it| !it.holds(&root, &name(file), &policy.digest))?;
+    let wanted = policy.network.as_ref().map(asks).unwrap_or_default();
+    let words = format!("{} wants commands to reach:\n{}", file.display(), wanted.trim_end_matches('\n'));
+    let trusted = Trusted { root, file: name(file), digest: policy.digest, at: now() };
+    let yes = move || {
+        let mut store = store;
+        store.add(trusted).map_err(|err| format!("what is trusted can't be kept: {err}"))
+    };
+    Some((words, yes))
+}
+
 /// Whether what a policy asks for beyond the user's settings counts, and what the person should know if it does not.
 pub(crate) fn standing(policy: &Policy, root: &Path) -> (Standing, Option<String>) {
     let Some(file) = policy.file.as_ref().filter(|_| policy.widens()) else { return (Standing::Untrusted, None) };

@@ -166,3 +166,37 @@ fn on_a_terminal_ctrl_c_stops_the_turn_and_the_session_goes_on() {
     assert!(!it.beside("outside").exists());
     assert_eq!(fs::read_dir(it.beside("state/sessions")).unwrap().count(), 1);
 }
+
+#[test]
+fn trust_is_asked_once_for_a_content() {
+    let policy = "[network]\nallowed_domains = ['good.test']\nallowed_loopback_ports = [9001]\n";
+    let look = || Reply::call("run_command", &json!({"command": "env | grep -c 127.0.0.1:3128; true"}));
+    let it = plain("auto", "maybe\nyes\ngo\n").file("sid.toml", policy);
+    it.fake().reply([look(), Reply::text("one"), look(), Reply::text("two"), look(), Reply::text("three")]);
+    let ran = it.run().status(0);
+    assert!(ran.stderr.contains("sid.toml wants commands to reach:\n  good.test (port 443)\n  127.0.0.1:9001"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Please answer yes or no.") && !ran.stderr.contains("is not trusted"), "{}", ran.stderr);
+    let it = it.stdin("go\n");
+    assert!(!it.run().status(0).stderr.contains("wants commands"), "asked once");
+    let it = it.file("sid.toml", format!("{policy}# more\n")).stdin("no\ngo\n");
+    let ran = it.run().status(0);
+    assert!(
+        ran.stderr.contains("wants commands") && ran.stderr.contains("is not trusted"),
+        "a changed file is a new question: {}",
+        ran.stderr
+    );
+    let counts: Vec<bool> =
+        [1, 3, 5].iter().map(|n| it.fake().requests()[*n].json()["messages"].to_string().contains("0:\\n4\\n")).collect();
+    assert_eq!(counts, [true, true, false]);
+}
+
+#[test]
+fn a_manual_agent_is_asked_about() {
+    let it = plain("auto", "n\n")
+        .file("../home/.config/sid/agents.conf", "look_ENABLED=MANUAL\n")
+        .file("../home/.config/sid/tools.conf", "");
+    let ran = it.run().status(0);
+    assert!(ran.stderr.contains("Not started.") && it.sessions().is_empty(), "{}", ran.stderr);
+    let it = it.stdin("yes\nhello\n").reply(Reply::text("hi"));
+    assert_eq!(it.run().status(0).stdout, "hi\n");
+}
