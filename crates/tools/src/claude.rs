@@ -7,7 +7,7 @@ use sid_sandbox::{Job, JobState};
 
 use crate::{
     Plan, Tool, View, after, args, error,
-    shells::{ANSWERING, ESCALATE, GRACE, Id, STARTING, begin, declared, ended, millis, streams, tail, unknown},
+    shells::{ANSWERING, ESCALATE, GRACE, Id, STARTING, begin, declared, ended, input_plan, millis, streams, tail, unknown},
 };
 
 /// Runs a command.
@@ -168,24 +168,9 @@ impl Tool for TaskInput {
     }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Write = args::parse(raw)?;
-        let (id, wait) = (it.task_id.number().unwrap_or(0), millis(it.timeout, ANSWERING, 30_000));
-        Ok(Plan {
-            label: format!("input to task {}", it.task_id),
-            access: Access::none(self.name(), "input").feeds(&it.input, id),
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    match place.send(id, &it.input, wait).await {
-                        Some(Ok(job)) => {
-                            let said =
-                                json!({"task_id": id, "status": status(&job), "exitCode": ended(&job), "output": job.output.text});
-                            after(Outcome::ok(said.to_string()), job.aftermath)
-                        }
-                        Some(Err(why)) => error(why),
-                        None => unknown("task", it.task_id),
-                    }
-                })
-            }),
-        })
+        let wait = millis(it.timeout, ANSWERING, 30_000);
+        let tell = |id, job: &Job| json!({"task_id": id, "status": status(job), "exitCode": ended(job), "output": job.output.text});
+        Ok(input_plan(self.name(), "task", it.task_id, it.input, wait, tell))
     }
 }
 

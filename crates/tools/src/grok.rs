@@ -10,7 +10,9 @@ use sid_sandbox::{Aftermath, Exit, Job, JobState};
 
 use crate::{
     Plan, Tool, View, after, args, error,
-    shells::{ANSWERING, ESCALATE, GRACE, Id, Permissions, STARTING, begin, declared, ended, escalation, millis, streams, unknown},
+    shells::{
+        ANSWERING, ESCALATE, GRACE, Id, Permissions, STARTING, begin, declared, ended, escalation, input_plan, millis, streams,
+    },
 };
 
 /// Runs a command.
@@ -160,24 +162,10 @@ impl Tool for Input {
     }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Write = args::parse(raw)?;
-        let (id, wait) = (it.task_id.number().unwrap_or(0), millis(it.timeout_ms, ANSWERING, 30_000));
-        Ok(Plan {
-            label: format!("input to command {}", it.task_id),
-            access: Access::none(self.name(), "input").feeds(&it.input, id),
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    match place.send(id, &it.input, wait).await {
-                        Some(Ok(job)) => {
-                            let said =
-                                json!({"task_id": id, "status": status(&job), "exit_code": ended(&job), "output": job.output.text});
-                            after(Outcome::ok(said.to_string()), job.aftermath)
-                        }
-                        Some(Err(why)) => error(why),
-                        None => unknown("command", it.task_id),
-                    }
-                })
-            }),
-        })
+        let wait = millis(it.timeout_ms, ANSWERING, 30_000);
+        let tell =
+            |id, job: &Job| json!({"task_id": id, "status": status(job), "exit_code": ended(job), "output": job.output.text});
+        Ok(input_plan(self.name(), "command", it.task_id, it.input, wait, tell))
     }
 }
 

@@ -7,7 +7,7 @@ use sid_core::Outcome;
 use sid_policy::{Access, Exec};
 use sid_sandbox::{Confined, Exit, Io, Job, JobId, JobState};
 
-use crate::error;
+use crate::{Plan, after, error};
 
 /// Bytes of output kept, head and tail.
 pub(crate) const OUTPUT: usize = 50_000;
@@ -101,6 +101,31 @@ pub(crate) fn tail(text: &str, lines: usize, bytes: usize) -> String {
     let at = if over == 0 { 0 } else { cut.match_indices('\n').nth(over - 1).map_or(0, |(at, _)| at + 1) };
     let left_out = from + at;
     if left_out == 0 { text.to_owned() } else { format!("[… {left_out} bytes left out …]\n{}", &cut[at..]) }
+}
+
+/// The plan of writing to a running command and reading what it answers, told in the words of a family.
+pub(crate) fn input_plan(
+    tool: &str,
+    what: &'static str,
+    id: Id,
+    input: String,
+    wait: Duration,
+    tell: fn(JobId, &Job) -> serde_json::Value,
+) -> Plan {
+    let number = id.number().unwrap_or(0);
+    Plan {
+        label: format!("input to {what} {id}"),
+        access: Access::none(tool, "input").feeds(&input, number),
+        action: Box::new(move |place, _| {
+            Box::pin(async move {
+                match place.send(number, &input, wait).await {
+                    Some(Ok(job)) => after(Outcome::ok(tell(number, &job).to_string()), job.aftermath),
+                    Some(Err(why)) => error(why),
+                    None => unknown(what, id),
+                }
+            })
+        }),
+    }
 }
 
 /// A task that is not there.
