@@ -1,4 +1,5 @@
 //! What a workspace brings: its roots, and which of its files are hidden or protected; and where sid keeps its own things.
+mod instructions;
 mod network;
 mod places;
 mod policy;
@@ -10,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use instructions::{Instructions, instructions, listed};
 pub use network::{NETWORK, network};
 pub use places::Places;
 pub use policy::{POLICY, Policy, Standing};

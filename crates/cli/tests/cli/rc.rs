@@ -188,3 +188,18 @@ fn a_configuration_is_checked_whole() {
     let it = it.command(["run", "go", "--agent", "none"]);
     assert!(it.run().status(1).stderr.contains("there is no agent 'none'; there are look"));
 }
+
+#[test]
+fn files_for_agents_are_told_unless_the_agent_says_no() {
+    let it = world("true").file("AGENTS.md", "Use tabs.\n").file("other.md", "Use blanks.\n").git();
+    let system = |it: &Test| {
+        it.fake().reply([Reply::text("hi")]);
+        let _ran = it.run().status(0);
+        it.fake().requests().pop().unwrap().json()["messages"][0]["content"].as_str().unwrap().to_owned()
+    };
+    assert!(system(&it).contains("Use tabs.") && system(&it).contains("You are an expert builder."));
+    let it = it.file("../home/.config/sid/agents.conf", format!("{AGENTS}build_AGENTS_MD_PATH=other.md\n"));
+    assert!(system(&it).contains("Use blanks.") && !system(&it).contains("Use tabs."));
+    let it = it.file("../home/.config/sid/agents.conf", format!("{AGENTS}build_AGENTS_MD=NO\n"));
+    assert!(!system(&it).contains("Use "));
+}
