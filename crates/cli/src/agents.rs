@@ -56,6 +56,13 @@ pub(crate) fn part(setup: &Setup, agent: &Agent, surface: Vec<Box<dyn Tool>>) ->
             }));
             continue;
         }
+        if let Some(tool) = sid_tools::git().into_iter().find(|it| it.name() == service.canonical) {
+            if asked {
+                it.asked.insert(tool.name().to_owned(), Stance::Ask);
+            }
+            it.tools.push(tool);
+            continue;
+        }
         let Some((_, operations)) = BUILT_IN.iter().find(|it| it.0 == service.canonical) else {
             it.notices.push(format!("the agent `{}` lists `{}`, which this build has not", agent.id, used.exposed));
             continue;

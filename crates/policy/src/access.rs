@@ -81,6 +81,8 @@ pub struct Access {
     pub paths: Vec<PathUse>,
     /// A command.
     pub exec: Option<Exec>,
+    /// The command only looks: nothing is writable for it but temporary folders, in every mode with a boundary.
+    pub looks: bool,
     /// Input for a command that runs already, behind its own boundary.
     pub input: bool,
     /// When `auto` has it reviewed.
@@ -103,6 +105,7 @@ impl Access {
             mutates: false,
             paths: Vec::new(),
             exec: None,
+            looks: false,
             input: false,
             reviewed: Reviewed::AtBoundary,
             lifted: Lifted::Boundary,
@@ -152,6 +155,13 @@ impl Access {
         self.action.get_or_insert_with(|| format!("removing {}", quoted(&path.to_string_lossy())));
         self.paths.push(PathUse { path, touch: Touch::Remove });
         self.mutates = true;
+        self
+    }
+
+    /// Adds a command that only looks.
+    #[must_use]
+    pub fn looks(mut self, exec: Exec) -> Self {
+        (self.exec, self.looks) = (Some(exec), true);
         self
     }
 

@@ -76,7 +76,11 @@ impl Rules {
             });
         }
         match (crossing, self.mode) {
-            (None, _) => Verdict::Allow(Permit::new(resolved, self.bounds(), &self.fence)),
+            (None, mode) => {
+                let looks = resolved.access.looks && mode != Mode::FullAccess;
+                let bounds = if looks { Bounds::ReadOnly } else { self.bounds() };
+                Verdict::Allow(Permit::new(resolved, bounds, &self.fence))
+            }
             (crossing, Mode::Manual) => self.ask(resolved, crossing),
             (Some(Crossing::Open(why) | Crossing::Closed(why)), mode) => {
                 Verdict::Deny(Refusal(format!("Permission denied: {why}, and mode {mode} stays inside the workspace.")))

@@ -7,6 +7,7 @@ mod delete;
 mod edit;
 mod external;
 mod folder;
+mod git;
 mod glob;
 mod grok;
 mod jobs;
@@ -120,6 +121,12 @@ impl Shells {
             Self::Grok => vec![Box::new(grok::Run), Box::new(grok::Output), Box::new(grok::Input), Box::new(grok::Kill)],
         }
     }
+}
+
+/// The tools that rc configurations name beyond those of the surface.
+#[must_use]
+pub fn git() -> Vec<Box<dyn Tool>> {
+    vec![Box::new(git::GitStatus), Box::new(git::GitDiff)]
 }
 
 /// The tools of the `sigit` surface with another family's shells.

@@ -203,3 +203,38 @@ fn files_for_agents_are_told_unless_the_agent_says_no() {
     let it = it.file("../home/.config/sid/agents.conf", format!("{AGENTS}build_AGENTS_MD=NO\n"));
     assert!(!system(&it).contains("Use "));
 }
+
+#[test]
+fn git_is_looked_at_and_nothing_of_the_repository_runs() {
+    let it = sid()
+        .args(["go", "--output", "jsonl", "--mode", "workspace_write"])
+        .file("../home/.config/sid/agents.conf", "a_ENABLED=YES\na_TOOLS='git-status git_diff'\n")
+        .file("../home/.config/sid/tools.conf", "git_status_ENABLED=YES\ngit_diff_ENABLED=YES\n")
+        .file("f", "one\n")
+        .git();
+    let planted = it.beside("planted").display().to_string();
+    for (key, value) in [("core.fsmonitor", format!("touch {planted}")), ("diff.external", format!("touch {planted}"))] {
+        assert!(it.shell_in_work("git", &["config", key, &value]).status.success());
+    }
+    fs::write(it.path("f"), "two\n").unwrap();
+    let diff = |args: Value| ("git_diff", args);
+    let it = it.rounds([
+        ("git_status", json!({"short": true})),
+        diff(json!({})),
+        diff(json!({"staged": true})),
+        diff(json!({"ref": "HEAD", "path": "f"})),
+        diff(json!({"ref": "--output=x"})),
+        diff(json!({"path": "--output=x"})),
+        diff(json!({"ref": "none-such"})),
+        diff(json!({"ref": "HEAD'; touch x; '"})),
+    ]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.result(0), " M f");
+    assert!(ran.result(1).contains("-one\n+two") && ran.result(3).contains("-one\n+two"), "{}", ran.result(1));
+    assert_eq!(ran.result(2), "No differences found.");
+    assert!(ran.result(4).contains("can't begin with a dash"), "{}", ran.result(4));
+    assert!(ran.result(6).contains("git failed") && ran.result(7).contains("git failed"), "{}", ran.result(6));
+    assert!(!it.path("x").exists() && !it.beside("planted").exists());
+    let names = it.fake().requests()[0].json()["tools"].to_string();
+    assert!(names.contains("git_status") && names.contains("git_diff") && !names.contains("run_command"));
+}
