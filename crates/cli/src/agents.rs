@@ -90,3 +90,13 @@ fn keep() -> Keep {
         (false, false) => Keep::Never,
     }
 }
+
+/// How long a hook may take.
+const HOOK: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// The agent's hook, unless it is switched off.
+pub(crate) fn hook(setup: &Setup, agent: &Agent) -> Option<sid_tools::Hook> {
+    let program = agent.hook.clone().filter(|_| agent.user_instructions)?;
+    let name = program.file_name()?.to_string_lossy().into_owned();
+    Some(sid_tools::Hook { name, program, root: setup.root.clone(), agent: agent.id.clone(), timeout: HOOK })
+}

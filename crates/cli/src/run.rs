@@ -273,6 +273,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
             time: None,
         },
         after_cut: if job.person.is_some() { AfterCut::KeepJobs } else { AfterCut::EndJobs },
+        hook: setup.as_ref().zip(agent).and_then(|(setup, agent)| agents::hook(setup, agent)),
         person: job.person,
         secrets,
     };

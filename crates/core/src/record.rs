@@ -220,6 +220,9 @@ pub struct User {
     /// Who wrote it.
     #[serde(default)]
     pub from: Source,
+    /// What the user's hook added for the model; nobody's own words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub added: String,
 }
 
 /// One answer of the model.

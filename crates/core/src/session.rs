@@ -142,7 +142,8 @@ impl Session {
                 }
                 self.wrapping = it.from == Source::Sid;
                 self.last = Last::User;
-                items.push(Item::User(it.text));
+                let text = if it.added.is_empty() { it.text } else { format!("{}\n\n{}", it.text, it.added) };
+                items.push(Item::User(text));
             }
             Record::Assistant(it) => self.answered(it, items),
             Record::Reviewed(it) => {

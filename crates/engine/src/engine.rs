@@ -5,7 +5,7 @@ use sid_journal::{Journal, Meta};
 use sid_policy::Rules;
 use sid_provider::{Conversation, Model, ToolSpec, Wire};
 use sid_sandbox::Host;
-use sid_tools::{Tool, View};
+use sid_tools::{Hook, Tool, View};
 
 use crate::{Permissions, Person, ReviewSettings, clock::now, prompt, review::Reviewer};
 
@@ -55,6 +55,8 @@ pub struct Parts {
     pub limits: Limits,
     /// How crossings are reviewed in `auto`.
     pub review: ReviewSettings,
+    /// What adds instructions to what the person says.
+    pub hook: Option<Hook>,
     /// Who answers questions.
     pub person: Option<Person>,
     /// What a cut turn leaves of background commands.
@@ -80,6 +82,7 @@ pub struct Engine {
     pub(crate) review: ReviewSettings,
     pub(crate) wire: Wire,
     pub(crate) model_id: String,
+    pub(crate) hook: Option<Hook>,
     pub(crate) person: Option<Person>,
     pub(crate) after_cut: AfterCut,
     pub(crate) secrets: Vec<String>,
@@ -132,6 +135,7 @@ impl Engine {
             review: parts.review,
             wire: parts.wire,
             model_id: parts.model_id,
+            hook: parts.hook,
             person: parts.person,
             after_cut: parts.after_cut,
             secrets: parts.secrets,

@@ -1,9 +1,9 @@
-use std::{convert::Infallible, io, rc::Rc};
+use std::{convert::Infallible, io, rc::Rc, sync::Arc};
 
 use sid_core::{CallId, End, Event, Finished, Next, Outcome, Record, Source, Status, Stop, Usage, User};
-use sid_policy::bounds_of;
+use sid_policy::{Verdict, bounds_of};
 use sid_provider::Calls;
-use sid_sandbox::{Ended, Exit, Host};
+use sid_sandbox::{Confined, Ended, Exit, Host, resolve};
 use tokio::sync::watch;
 
 use crate::{Cut, Engine, Interrupt, call::GRACE, clock::now, permissions::State};
@@ -87,7 +87,16 @@ impl Engine {
             return Ok(name(cut));
         }
         self.reduced().await;
-        self.commit(Record::User(User { at: now(), text: prompt, from: Source::Person }))?;
+        let added = match stop.or(self.added(&prompt, tell)).await {
+            Ok(it) => it,
+            // The words are kept, whatever the hook was doing.
+            Err(cut) => {
+                self.host.stop_waited(GRACE).await;
+                self.commit(Record::User(User { at: now(), text: prompt, from: Source::Person, added: String::new() }))?;
+                return Ok(name(cut));
+            }
+        };
+        self.commit(Record::User(User { at: now(), text: prompt, from: Source::Person, added }))?;
         self.describe(tell);
         loop {
             let cut = match self.session.next(self.limits.rounds) {
@@ -96,7 +105,7 @@ impl Engine {
                 Next::WrapUp => {
                     let limit = self.session.rounds() >= self.limits.rounds;
                     let text = if limit { ASK_AFTER_LIMIT } else { ASK_FOR_WORDS }.to_owned();
-                    self.commit(Record::User(User { at: now(), text, from: Source::Sid }))?;
+                    self.commit(Record::User(User { at: now(), text, from: Source::Sid, ..User::default() }))?;
                     None
                 }
                 Next::Interrupted(ids) => {
@@ -136,7 +145,30 @@ impl Engine {
         if news.is_empty() {
             return Ok(());
         }
-        self.commit(Record::User(User { at: now(), text: news.join("\n"), from: Source::Notice }))
+        self.commit(Record::User(User { at: now(), text: news.join("\n"), from: Source::Notice, ..User::default() }))
+    }
+
+    /// What the hook adds to a message. One that fails adds nothing, and says so.
+    async fn added(&mut self, prompt: &str, tell: &mut dyn FnMut(Event)) -> String {
+        let Some(hook) = &self.hook else { return String::new() };
+        self.rules.mode = self.permissions.mode();
+        let (name, plan) = (hook.name.clone(), hook.plan(prompt, &self.view));
+        let outcome = match self.rules.judge(resolve(plan.access)) {
+            Verdict::Allow(permit) => (plan.action)(&Confined::enter(&self.host, permit), Arc::default()).await,
+            _ => Outcome::denied(format!("the hook '{name}' may not run")),
+        };
+        let text = self.redact(outcome.text);
+        if outcome.status != Status::Ok {
+            tell(Event::Notice(text));
+            return String::new();
+        }
+        if text.trim().is_empty() {
+            return String::new();
+        }
+        format!(
+            "# User instructions from hook {name}\n\nWhat the system and the user say directly comes before these.\n\n{}",
+            text.trim_end()
+        )
     }
 
     /// Ends what exceeds the mode, if it became narrower while no turn ran.

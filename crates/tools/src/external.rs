@@ -248,14 +248,14 @@ fn said(ran: &Ran) -> String {
 }
 
 /// A value, as far as it is known before the call has a folder.
-enum Shown {
+pub(crate) enum Shown {
     Text(String),
     Scratch(&'static str),
     Both(String, &'static str),
 }
 
 impl Shown {
-    fn for_shell(&self) -> String {
+    pub(crate) fn for_shell(&self) -> String {
         match self {
             Self::Text(it) => quoted(it),
             Self::Scratch(below) => format!("\"$S\"{below}"),
@@ -275,10 +275,10 @@ impl Shown {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn prefix(service: &str) -> String {
+pub(crate) fn prefix(service: &str) -> String {
     service.chars().map(|it| if it.is_alphanumeric() { it } else { '_' }).chain(['_']).collect()
 }

@@ -8,6 +8,7 @@ use sid_sandbox::{Confined, Exit, Limits};
 
 use crate::{
     Plan, Tool, View, after, args, error,
+    external::quoted,
     shells::{GRACE, OUTPUT},
 };
 
@@ -112,8 +113,4 @@ async fn run(place: &Confined<'_>, nothing: &str) -> Outcome {
         _ => error(format!("git failed.\n{text}")),
     };
     after(outcome, ran.aftermath)
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }

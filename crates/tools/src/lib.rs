@@ -10,6 +10,7 @@ mod folder;
 mod git;
 mod glob;
 mod grok;
+mod hook;
 mod jobs;
 mod list;
 mod read;
@@ -28,6 +29,7 @@ use std::{
 };
 
 pub use external::{External, Keep};
+pub use hook::Hook;
 use sid_core::{Contact, Outcome, Seen};
 use sid_policy::Access;
 use sid_sandbox::{Aftermath, Confined};

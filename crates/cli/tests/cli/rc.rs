@@ -238,3 +238,53 @@ fn git_is_looked_at_and_nothing_of_the_repository_runs() {
     let names = it.fake().requests()[0].json()["tools"].to_string();
     assert!(names.contains("git_status") && names.contains("git_diff") && !names.contains("run_command"));
 }
+
+fn hooked(program: &str) -> Test {
+    let it = world("true").file("../home/.config/sid/agents.conf", format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\n"));
+    let it = it.file("../home/.config/sid/agents/notes", format!("#!/bin/sh\n{program}\n"));
+    fs::set_permissions(it.beside("home/.config/sid/agents/notes"), fs::Permissions::from_mode(0o755)).unwrap();
+    it.reply(Reply::text("hi"))
+}
+
+#[test]
+fn a_hook_adds_to_a_message_and_is_not_the_users_words() {
+    let it = hooked(
+        "printf 'Agent %s of %s: ' \"$notes_AGENT_ID\" \"$RCVAR_ARGV0\"; cat \"$notes_USER_MESSAGE_FILE\"; touch planted \"$TMPDIR/x\"; test -e \"$TMPDIR/x\" && echo ' ok'",
+    );
+    let _ran = it.run().status(0);
+    let user = it.fake().requests()[0].json()["messages"][1]["content"].as_str().unwrap().to_owned();
+    assert!(
+        user.starts_with("go\n\n# User instructions from hook notes\n\n") && user.ends_with("Agent build of notes: go ok"),
+        "{user}"
+    );
+    assert!(!it.path("planted").exists(), "a hook only looks");
+    let record = it.journal().into_iter().find_map(|it| it.get("user").cloned()).unwrap();
+    assert!(record["text"] == "go" && record["added"].as_str().unwrap().contains("Agent build"), "{record}");
+}
+
+#[test]
+fn a_hook_that_fails_is_told_about_and_loses_nothing() {
+    for (program, want) in [
+        ("echo why >&2; exit 4", "the hook 'notes' exited with status 4: why"),
+        ("kill -9 $$", "the hook 'notes' exited with status 137"),
+    ] {
+        let it = hooked(program);
+        let ran = it.run().status(0);
+        assert!(ran.stderr.contains(want), "{}", ran.stderr);
+        assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "go");
+    }
+    let it = hooked("echo never").file(
+        "../home/.config/sid/agents.conf",
+        format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nbuild_USER_INSTRUCTIONS=NO\n"),
+    );
+    let _ran = it.run().status(0);
+    assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "go");
+    // Stopped while the hook runs: the words are kept.
+    let it = hooked("exec sleep 77.1");
+    let child = it.start();
+    crate::shells::eventually("the hook runs", || crate::shells::alive("sleep 77.1"));
+    crate::shells::signal(&child, "TERM");
+    assert_eq!(it.finish(child).status, 143);
+    assert!(it.journal().iter().any(|it| it["user"]["text"] == "go"));
+    crate::shells::eventually("it is gone", || !crate::shells::alive("sleep 77.1"));
+}

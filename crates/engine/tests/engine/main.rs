@@ -87,6 +87,7 @@ impl World {
             host,
             limits: Limits { rounds: 50, tokens: None, time: None },
             review: self.review.clone(),
+            hook: None,
             person: self.person.clone(),
             after_cut: AfterCut::KeepJobs,
             secrets: Vec::new(),
