@@ -9,6 +9,7 @@ use sid_policy::{Hidden, Kind, Permit};
 use crate::{
     host::Host,
     jobs::{Job, JobId, JobState},
+    placeholder::CONFIG,
     process::{Exit, Io, Limits, Process, Ran},
     scratch::Scratch,
     wall::Wall,
@@ -57,7 +58,9 @@ impl<'a> Confined<'a> {
     #[must_use]
     pub fn hider(&self) -> Hider {
         let fence = self.permit.fence();
-        Hider { hidden: fence.hidden.clone(), secret: fence.secret.clone() }
+        let mut hider = Hider::new(fence.hidden.clone(), fence.secret.clone());
+        hider.secret.extend(Some(self.root().join(CONFIG)).filter(|it| self.host.reserves(it)));
+        hider
     }
 
     /// The primary root.

@@ -113,6 +113,9 @@ impl Confined<'_> {
     /// It is missing, not a regular file, or not permitted.
     pub fn open(&self, n: usize) -> Result<Found, FileError> {
         let (path, _) = self.path(n).map_err(FileError)?;
+        if self.host.reserves(&path) {
+            return Err(said(&path, Errno::NOENT));
+        }
         let fd = open_exactly(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(|err| said(&path, err))?;
         let file = File::from(fd);
         let meta = file.metadata().map_err(|err| said(&path, err))?;
@@ -176,10 +179,17 @@ impl Confined<'_> {
         let fail = |err: Errno| said(&path, err);
         let Expect::Stamp(wanted) = expect else {
             let (dir, name) = open_parent(&path, Parents::Make)?;
-            if rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            let reserved = self.host.reserves(&path);
+            if !reserved && rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                 return Err(said(&path, Errno::EXIST));
             }
             let temp = Temp::create(&dir, Mode::from_raw_mode(0o666)).map_err(fail)?;
+            if reserved {
+                let mode = temp.file.metadata().map_err(|err| said(&path, err))?.mode();
+                if self.host.give_up_reserved(&path, bytes, mode).map_err(|err| said(&path, err))? {
+                    return Ok((path, stamp(bytes)));
+                }
+            }
             temp.fill(bytes).map_err(|err| said(&path, err))?;
             temp.put(&name, RenameFlags::NOREPLACE).map_err(fail)?;
             let stamp = stamp_after(&temp.file, bytes).map_err(|err| said(&path, err))?;
@@ -235,6 +245,9 @@ impl Confined<'_> {
     /// It is missing or not empty, or the disk refuses.
     pub fn remove(&self, n: usize) -> Result<PathBuf, FileError> {
         let (path, _) = self.path(n).map_err(FileError)?;
+        if self.host.reserves(&path) {
+            return Err(said(&path, Errno::NOENT));
+        }
         let (dir, name) = open_parent(&path, Parents::MustExist)?;
         let stat = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(|err| said(&path, err))?;
         let folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();

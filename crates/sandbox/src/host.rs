@@ -1,6 +1,6 @@
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,7 +14,7 @@ use crate::{
     environment::Environment,
     guard::{Granted, Guard, Told, Watch},
     jobs::{Ended, JobId, Jobs},
-    placeholder::Placeholder,
+    placeholder::{Placeholder, fill, is_reserved},
     spare::Spare,
 };
 
@@ -146,6 +146,16 @@ impl Host {
         let it = Arc::new(it);
         self.walled.borrow_mut().push((bounds, Arc::clone(&it)));
         it
+    }
+
+    /// Whether `path` only looks like a file, because a command runs (`placeholder`).
+    pub(crate) fn reserves(&self, path: &Path) -> bool {
+        self.folder.as_ref().is_some_and(|it| is_reserved(path, it))
+    }
+
+    /// Makes such a file the user's, with this content. `false`: it is none.
+    pub(crate) fn give_up_reserved(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
+        self.folder.as_ref().map_or(Ok(false), |it| fill(path, it, bytes, mode))
     }
 
     /// Reserves the path of the project's configuration while it does not exist. Where that can't be, the watch over

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -56,6 +56,31 @@ impl Placeholder {
         flock(&state, FlockOperation::LockShared)?;
         Ok(Some(Self { path, empty, state, change }))
     }
+}
+
+/// Whether what is at `path` is the reserved file of the workspace whose folder is `folder`, and not a file of the user's.
+pub(crate) fn is_reserved(path: &Path, folder: &Path) -> bool {
+    let known = || fs::read_to_string(folder.join("placeholder")).unwrap_or_default();
+    path.file_name().is_some_and(|it| it == CONFIG)
+        && fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.len() == 0 && identity(&it) == known())
+}
+
+/// Makes the reserved file the user's own, by writing into it: replaced, it would lie bare in the sandboxes that run. `false`:
+/// it is not reserved (any more).
+///
+/// # Errors
+/// It can't be written.
+pub(crate) fn fill(path: &Path, folder: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
+    let _moment = locked(&folder.join("placeholder.lock"))?;
+    if !is_reserved(path, folder) {
+        return Ok(false);
+    }
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    // An empty file is the user's as well.
+    opened(&folder.join("placeholder"))?.set_len(0)?;
+    Ok(true)
 }
 
 fn opened(path: &Path) -> io::Result<File> {

@@ -220,3 +220,28 @@ fn a_workspace_in_tmp_is_there_and_the_rest_of_tmp_is_not() {
         let _gone = fs::remove_file(std::path::Path::new(&place).join("f"));
     }
 }
+
+#[test]
+fn the_reserved_file_is_none_for_the_tools_and_can_be_made_meanwhile() {
+    let verdict = json!({"outcome": "allow", "risk_level": "low", "user_authorization": "high", "rationale": "asked"});
+    let it = sid().file("f", "").args(["please write sid.toml", "--output", "jsonl", "--mode", "auto"]);
+    it.fake().reply([
+        Reply::call("run_command", &json!({"command": "exec sleep 73.3", "run_in_background": true})),
+        Reply::call("list_directory", &json!({"path": "."})),
+        Reply::call("glob", &json!({"pattern": "*"})),
+        Reply::call("read_file", &json!({"path": "sid.toml"})),
+        Reply::call("create_file", &json!({"path": "sid.toml", "content": "[network]\n"})),
+        Reply::call("verdict", &verdict),
+        Reply::call("read_file", &json!({"path": "sid.toml"})),
+        Reply::call("run_command", &json!({"command": "cat sid.toml; echo x >> sid.toml"})),
+        Reply::text("done"),
+    ]);
+    let ran = it.run().status(0);
+    for n in [1, 2] {
+        assert!(ran.result(n).contains('f') && !ran.result(n).contains("sid.toml"), "{}", ran.result(n));
+    }
+    assert!(ran.result(3).contains("does not exist"), "{}", ran.result(3));
+    assert!(ran.result(5).contains("[network]"), "{}", ran.result(5));
+    assert!(ran.result(6).contains("Read-only file system"), "{}", ran.result(6));
+    assert_eq!(it.read("sid.toml"), b"[network]\n");
+}
