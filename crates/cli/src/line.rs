@@ -160,10 +160,10 @@ fn command(engine: &mut Engine, text: &str) -> bool {
 async fn answer(reader: &Reader, asked: Asked) {
     say(&format!("{}\n  {}", one_line(&asked.why, 200), one_line(&asked.label, 1000)));
     let answer = loop {
-        let Some(line) = reader.line("Allow? [y]es, [a]lways in this session, [n]o, ne[v]er in this session: ").await else {
+        let Some(line) = reader.answer("Allow? [y]es, [a]lways in this session, [n]o, ne[v]er in this session: ").await else {
             break Answer::Deny;
         };
-        match line.trim().to_ascii_lowercase().as_str() {
+        match line.as_str() {
             "y" | "yes" => break Answer::Once,
             "a" | "always" => break Answer::Always,
             "n" | "no" => break Answer::Deny,
@@ -176,16 +176,26 @@ async fn answer(reader: &Reader, asked: Asked) {
 
 /// The thread that reads lines: with editing and history on a terminal, as they come elsewhere.
 struct Reader {
-    wanted: std::sync::mpsc::Sender<(String, oneshot::Sender<Option<String>>)>,
+    wanted: std::sync::mpsc::Sender<Wanted>,
+}
+
+struct Wanted {
+    prompt: String,
+    /// Whether what was typed before the prompt does not count: it can't be the answer to a question nobody had read.
+    fresh: bool,
+    reply: oneshot::Sender<Option<String>>,
 }
 
 impl Reader {
     fn start() -> Self {
-        let (wanted, requests) = std::sync::mpsc::channel::<(String, oneshot::Sender<Option<String>>)>();
+        let (wanted, requests) = std::sync::mpsc::channel::<Wanted>();
         std::thread::spawn(move || {
             let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
             let mut editor = if terminal { rustyline::DefaultEditor::new().ok() } else { None };
-            while let Ok((prompt, reply)) = requests.recv() {
+            while let Ok(Wanted { prompt, fresh, reply }) = requests.recv() {
+                if fresh && std::io::stdin().is_terminal() {
+                    let _or_not = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+                }
                 let line = match &mut editor {
                     Some(it) => edited(it, &prompt),
                     None => plain(&prompt),
@@ -197,17 +207,22 @@ impl Reader {
     }
 
     /// One line. `None`: there are no more.
-    async fn line(&self, prompt: &str) -> Option<String> {
+    async fn line(&self, prompt: &str, fresh: bool) -> Option<String> {
         let (reply, line) = oneshot::channel();
-        self.wanted.send((prompt.to_owned(), reply)).ok()?;
+        self.wanted.send(Wanted { prompt: prompt.to_owned(), fresh, reply }).ok()?;
         line.await.ok().flatten()
+    }
+
+    /// The answer to a question. `None`: there won't be one.
+    async fn answer(&self, prompt: &str) -> Option<String> {
+        Some(self.line(prompt, true).await?.trim().to_ascii_lowercase())
     }
 
     /// A yes or no; the end of input is a no.
     async fn agrees(&self, prompt: &str) -> bool {
         loop {
-            let Some(line) = self.line(prompt).await else { return false };
-            match line.trim().to_ascii_lowercase().as_str() {
+            let Some(line) = self.answer(prompt).await else { return false };
+            match line.as_str() {
                 "y" | "yes" => return true,
                 "n" | "no" => return false,
                 _ => say("Please answer yes or no."),
@@ -219,7 +234,7 @@ impl Reader {
     async fn message(&self) -> Option<String> {
         let mut out = String::new();
         loop {
-            let line = self.line(if out.is_empty() { "> " } else { "… " }).await?;
+            let line = self.line(if out.is_empty() { "> " } else { "… " }, false).await?;
             match line.strip_suffix('\\') {
                 Some(more) => out.push_str(&format!("{more}\n")),
                 None => out.push_str(&line),

@@ -99,13 +99,13 @@ struct Screen {
 }
 
 impl Screen {
-    fn start(it: &Test, program: &str) -> Self {
+    fn start(it: &Test, program: &str, args: &str) -> Self {
         let name = format!("sid-test-{}", it.beside("").file_name().unwrap().to_string_lossy().replace('.', ""));
         let url = format!("{}/v1", it.fake().url());
         let home = it.beside("home").display().to_string();
         let state = it.beside("state/sessions").display().to_string();
         let line = format!(
-            "env -i PATH=\"$PATH\" TERM=\"$TERM\" HOME='{home}' SID_SESSIONS='{state}' OPENAI_BASE_URL='{url}' OPENAI_API_KEY=k '{program}'; echo LEFT"
+            "env -i PATH=\"$PATH\" TERM=\"$TERM\" HOME='{home}' SID_SESSIONS='{state}' OPENAI_BASE_URL='{url}' OPENAI_API_KEY=k '{program}' {args}; echo LEFT"
         );
         let made = Command::new("tmux")
             .args(["-L", &name, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c"])
@@ -150,7 +150,7 @@ fn on_a_terminal_ctrl_c_stops_the_turn_and_the_session_goes_on() {
         Reply::call("run_command", &json!({"command": "echo x > ../outside; head -1 </dev/tty"})),
         Reply::text("all done"),
     ]);
-    let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"));
+    let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), "");
     screen.until("Mode: auto");
     screen.keys(&["start it", "Enter"]);
     crate::shells::eventually("it runs", || crate::shells::alive("sleep 76.1"));
@@ -165,6 +165,31 @@ fn on_a_terminal_ctrl_c_stops_the_turn_and_the_session_goes_on() {
     screen.until("LEFT");
     assert!(!it.beside("outside").exists());
     assert_eq!(fs::read_dir(it.beside("state/sessions")).unwrap().count(), 1);
+}
+
+#[test]
+fn tu_08_a_question_waits_for_an_answer_that_was_typed_after_it() {
+    for args in ["--mode manual --allow-tool run_command", "--plain --mode manual --allow-tool run_command"] {
+        let it = sid();
+        it.fake().reply([
+            Reply::call("run_command", &json!({"command": "until test -e go; do sleep 0.05; done"})),
+            make("f"),
+            Reply::text("all done"),
+        ]);
+        let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), args);
+        screen.until("Mode: manual");
+        screen.keys(&["start it", "Enter"]);
+        screen.until("until test -e go");
+        screen.keys(&["y", "Enter"]);
+        screen.until("\ny\n");
+        fs::write(it.path("go"), "").unwrap();
+        screen.until("Allow? [y]es");
+        screen.keys(&["n", "Enter"]);
+        screen.until("all done");
+        assert!(!it.path("f").exists(), "{args}: it answered itself");
+        screen.keys(&["C-d"]);
+        screen.until("LEFT");
+    }
 }
 
 #[test]
