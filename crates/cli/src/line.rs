@@ -179,10 +179,16 @@ struct Reader {
     wanted: std::sync::mpsc::Sender<Wanted>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Message,
+    /// What was typed before the prompt does not count: it can't be the answer to a question nobody had read.
+    Answer,
+}
+
 struct Wanted {
     prompt: String,
-    /// Whether what was typed before the prompt does not count: it can't be the answer to a question nobody had read.
-    fresh: bool,
+    what: What,
     reply: oneshot::Sender<Option<String>>,
 }
 
@@ -192,8 +198,8 @@ impl Reader {
         std::thread::spawn(move || {
             let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
             let mut editor = if terminal { rustyline::DefaultEditor::new().ok() } else { None };
-            while let Ok(Wanted { prompt, fresh, reply }) = requests.recv() {
-                if fresh && std::io::stdin().is_terminal() {
+            while let Ok(Wanted { prompt, what, reply }) = requests.recv() {
+                if what == What::Answer && std::io::stdin().is_terminal() {
                     let _or_not = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
                 }
                 let line = match &mut editor {
@@ -207,15 +213,15 @@ impl Reader {
     }
 
     /// One line. `None`: there are no more.
-    async fn line(&self, prompt: &str, fresh: bool) -> Option<String> {
+    async fn line(&self, prompt: &str, what: What) -> Option<String> {
         let (reply, line) = oneshot::channel();
-        self.wanted.send(Wanted { prompt: prompt.to_owned(), fresh, reply }).ok()?;
+        self.wanted.send(Wanted { prompt: prompt.to_owned(), what, reply }).ok()?;
         line.await.ok().flatten()
     }
 
     /// The answer to a question. `None`: there won't be one.
     async fn answer(&self, prompt: &str) -> Option<String> {
-        Some(self.line(prompt, true).await?.trim().to_ascii_lowercase())
+        Some(self.line(prompt, What::Answer).await?.trim().to_ascii_lowercase())
     }
 
     /// A yes or no; the end of input is a no.
@@ -234,7 +240,7 @@ impl Reader {
     async fn message(&self) -> Option<String> {
         let mut out = String::new();
         loop {
-            let line = self.line(if out.is_empty() { "> " } else { "… " }, false).await?;
+            let line = self.line(if out.is_empty() { "> " } else { "… " }, What::Message).await?;
             match line.strip_suffix('\\') {
                 Some(more) => out.push_str(&format!("{more}\n")),
                 None => out.push_str(&line),
