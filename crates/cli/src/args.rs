@@ -41,6 +41,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<TrustCommand>,
     },
+    /// Make a configuration to begin with: agents, tools, a hook; files that are there stay as they are
+    Init {
+        /// The folder; else the configuration root
+        dir: Option<PathBuf>,
+    },
     /// Look at the configuration
     Config {
         #[command(subcommand)]

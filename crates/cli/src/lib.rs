@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod init;
 mod line;
 mod network;
 mod paths;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
         Some(Command::Demo(it)) => demo::demo(&it),
         Some(Command::Doctor) => doctor::doctor(),
         Some(Command::Sessions(it)) => sessions::sessions(it.command),
+        Some(Command::Init { dir }) => init::init(dir),
         Some(Command::Config { command }) => config::config(&command),
         Some(Command::Network { command }) => network::network(&command),
         Some(Command::Trust { command }) => trust::trust(command),

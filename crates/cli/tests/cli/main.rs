@@ -6,6 +6,7 @@ mod decisions;
 mod edits;
 mod escapes;
 mod headless;
+mod init;
 mod limits;
 mod line;
 mod models;
