@@ -58,7 +58,7 @@ async fn talk(mut job: Job) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let reader = Reader::start();
+    let reader = Reader::start(stopper.clone());
     trusted(&reader, &job).await;
     if let Some(it) = crate::run::manual_agent(&job) {
         if !reader.agrees(&format!("The agent '{it}' is MANUAL. Start it? [y]es, [n]o: ")).await {
@@ -79,8 +79,18 @@ async fn talk(mut job: Job) -> ExitCode {
     };
     say(&format!("Mode: {}. /help lists what you can do here besides talking.", engine.permissions().mode()));
     let interrupt = Interrupt::new(asked);
-    while let Some(text) = reader.message().await {
-        stopper.again();
+    let mut code = ExitCode::SUCCESS;
+    loop {
+        let text = tokio::select! {
+            text = reader.message() => match text {
+                Some(it) => it,
+                None => break,
+            },
+            signal = stopper.leaving() => {
+                code = ended_by(signal);
+                break;
+            }
+        };
         if text.starts_with('/') {
             if !command(&mut engine, &text) {
                 break;
@@ -93,10 +103,13 @@ async fn talk(mut job: Job) -> ExitCode {
             let mut tell = |event| printer.event(event);
             let turn = engine.turn(text, &interrupt, &mut tell);
             tokio::pin!(turn);
+            // The turn goes on being looked after: it can be stopped at a question.
+            let mut question = None;
             loop {
                 tokio::select! {
                     done = &mut turn => break done,
-                    Some(asked) = questions.recv() => answer(&reader, asked).await,
+                    Some(asked) = questions.recv(), if question.is_none() => question = Some(Box::pin(answer(&reader, asked))),
+                    () = async { match &mut question { Some(it) => it.await, None => std::future::pending().await } } => question = None,
                 }
             }
         };
@@ -109,10 +122,18 @@ async fn talk(mut job: Job) -> ExitCode {
             }
             Err(failed @ (Failed::Model(_) | Failed::Journal(_))) => say(&format!("sid: {failed}")),
         }
+        if let Some(signal) = stopper.ends() {
+            code = ended_by(signal);
+            break;
+        }
         stopper.again();
     }
     engine.close(GRACE).await;
-    ExitCode::SUCCESS
+    code
+}
+
+fn ended_by(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
 }
 
 /// Asks once whether what the workspace wants counts, as its file is now.
@@ -193,20 +214,32 @@ struct Wanted {
 }
 
 impl Reader {
-    fn start() -> Self {
+    fn start(stopper: Stopper) -> Self {
         let (wanted, requests) = std::sync::mpsc::channel::<Wanted>();
         std::thread::spawn(move || {
             let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
             let mut editor = if terminal { rustyline::DefaultEditor::new().ok() } else { None };
+            // A line that came when its question was no longer there.
+            let mut late = None;
             while let Ok(Wanted { prompt, what, reply }) = requests.recv() {
+                if let Some(line) = late.take().filter(|_| what == What::Message) {
+                    late = reply.send(Some(line)).err().flatten();
+                    continue;
+                }
                 if what == What::Answer && std::io::stdin().is_terminal() {
                     let _or_not = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
                 }
                 let line = match &mut editor {
-                    Some(it) => edited(it, &prompt),
+                    Some(it) => edited(it, &prompt, || {
+                        // A question can't be taken back; the turn that asks can.
+                        if what == What::Answer {
+                            stopper.stop();
+                        }
+                        what == What::Answer
+                    }),
                     None => plain(&prompt),
                 };
-                let _gone = reply.send(line);
+                late = reply.send(line).err().flatten();
             }
         });
         Self { wanted }
@@ -256,15 +289,15 @@ impl Reader {
     }
 }
 
-fn edited(editor: &mut rustyline::DefaultEditor, prompt: &str) -> Option<String> {
+/// `ends` tells whether Ctrl-C ends the line; else it takes back what was typed.
+fn edited(editor: &mut rustyline::DefaultEditor, prompt: &str, ends: impl Fn() -> bool) -> Option<String> {
     loop {
         match editor.readline(prompt) {
             Ok(line) => {
                 let _full = editor.add_history_entry(&line);
                 return Some(line);
             }
-            // Ctrl-C at the prompt takes the line back.
-            Err(rustyline::error::ReadlineError::Interrupted) => {}
+            Err(rustyline::error::ReadlineError::Interrupted) if !ends() => {}
             Err(_) => return None,
         }
     }

@@ -50,6 +50,23 @@ impl Stopper {
         self.signal.store(0, Ordering::Relaxed);
     }
 
+    /// The signal that came first, if it ends the program and not only a turn.
+    pub(crate) fn ends(&self) -> Option<i32> {
+        self.signal().filter(|it| *it != SignalKind::interrupt().as_raw_value())
+    }
+
+    /// Waits for such a signal, where no turn runs that another could end.
+    pub(crate) async fn leaving(&self) -> i32 {
+        let mut asked = self.ask.subscribe();
+        loop {
+            drop(asked.wait_for(|it| *it).await);
+            if let Some(signal) = self.ends() {
+                return signal;
+            }
+            self.again();
+        }
+    }
+
     /// The signal that came first.
     pub(crate) fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::Relaxed)).filter(|it| *it != 0)

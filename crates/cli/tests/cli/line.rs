@@ -105,7 +105,7 @@ impl Screen {
         let home = it.beside("home").display().to_string();
         let state = it.beside("state/sessions").display().to_string();
         let line = format!(
-            "env -i PATH=\"$PATH\" TERM=\"$TERM\" HOME='{home}' SID_SESSIONS='{state}' OPENAI_BASE_URL='{url}' OPENAI_API_KEY=k '{program}' {args}; echo LEFT"
+            "env -i PATH=\"$PATH\" TERM=\"$TERM\" HOME='{home}' SID_SESSIONS='{state}' OPENAI_BASE_URL='{url}' OPENAI_API_KEY=k '{program}' {args}; echo LEFT $?"
         );
         let made = Command::new("tmux")
             .args(["-L", &name, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "-c"])
@@ -189,6 +189,47 @@ fn tu_08_a_question_waits_for_an_answer_that_was_typed_after_it() {
         assert!(!it.path("f").exists(), "{args}: it answered itself");
         screen.keys(&["C-d"]);
         screen.until("LEFT");
+    }
+}
+
+#[test]
+fn a_question_is_left_by_stopping_its_turn() {
+    for args in ["--mode manual", "--plain --mode manual"] {
+        let it = sid();
+        it.fake().reply([make("f"), Reply::text("all done")]);
+        let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), args);
+        screen.until("Mode: manual");
+        screen.keys(&["start it", "Enter"]);
+        screen.until("Allow? [y]es");
+        screen.keys(&["C-c"]);
+        screen.until("Interrupted.");
+        screen.keys(&["and now?", "Enter"]);
+        screen.until("all done");
+        assert!(!it.path("f").exists() && it.fake().requests().len() == 2, "{args}");
+        screen.keys(&["C-d"]);
+        screen.until("LEFT");
+    }
+}
+
+#[test]
+fn a_signal_ends_it_at_the_prompt_and_at_a_question() {
+    for (args, words, seen) in
+        [("", "", "Mode: manual"), ("--plain", "", "Mode: manual"), ("", "go", "Allow? [y]es"), ("--plain", "go", "Allow? [y]es")]
+    {
+        let it = sid();
+        it.fake().reply([make("f")]);
+        let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), &format!("{args} --mode manual --cwd ."));
+        if !words.is_empty() {
+            screen.until("Mode: manual");
+            screen.keys(&[words, "Enter"]);
+        }
+        screen.until(seen);
+        // The server's window is a shell, whose child is sid.
+        let pane = Command::new("tmux").args(["-L", &screen.name, "list-panes", "-F", "#{pane_pid}"]).output().unwrap();
+        let shell = String::from_utf8(pane.stdout).unwrap();
+        assert!(Command::new("pkill").args(["-TERM", "-P", shell.trim()]).status().unwrap().success());
+        screen.until("LEFT 143");
+        assert!(!it.path("f").exists());
     }
 }
 
