@@ -185,7 +185,7 @@ fn tu_08_a_question_waits_for_an_answer_that_was_typed_after_it() {
         fs::write(it.path("go"), "").unwrap();
         screen.until("Allow? [y]es");
         screen.keys(&["n", "Enter"]);
-        screen.until("all done");
+        screen.until("all done\n>");
         assert!(!it.path("f").exists(), "{args}: it answered itself");
         screen.keys(&["C-d"]);
         screen.until("LEFT");
@@ -204,7 +204,7 @@ fn a_question_is_left_by_stopping_its_turn() {
         screen.keys(&["C-c"]);
         screen.until("Interrupted.");
         screen.keys(&["and now?", "Enter"]);
-        screen.until("all done");
+        screen.until("all done\n>");
         assert!(!it.path("f").exists() && it.fake().requests().len() == 2, "{args}");
         screen.keys(&["C-d"]);
         screen.until("LEFT");
