@@ -6,8 +6,8 @@ use sid_policy::Access;
 use sid_sandbox::{Job, JobState};
 
 use crate::{
-    Plan, Tool, View, after, args, error,
-    shells::{ANSWERING, ESCALATE, GRACE, Id, STARTING, begin, declared, ended, input_plan, millis, streams, tail, unknown},
+    Plan, Tool, View, after, args,
+    shells::{ANSWERING, ESCALATE, Id, STARTING, declared, ended, input_plan, millis, run_plan, stop_plan, streams, tail, unknown},
 };
 
 /// Runs a command.
@@ -64,18 +64,7 @@ impl Tool for Bash {
         let access = declared(self.name(), &it.command, view.path("."), it.disable_sandbox.then_some(reason))?;
         let wait = if it.run_in_background { STARTING } else { millis(it.timeout, 120_000, 600_000) };
         let io = streams((it.tty, it.run_in_background));
-        Ok(Plan {
-            label: it.command,
-            access,
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    match begin(place, io, wait).await {
-                        Ok((id, job)) => told(id, job),
-                        Err(outcome) => outcome,
-                    }
-                })
-            }),
-        })
+        Ok(run_plan(it.command, access, io, wait, |id, job, _| told(id, job)))
     }
 }
 
@@ -192,23 +181,9 @@ impl Tool for TaskStop {
     }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let it: Stop = args::parse(raw)?;
-        Ok(Plan {
-            label: format!("stop task {}", it.task_id),
-            access: Access::none(self.name(), "kill"),
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    let id = it.task_id.number().unwrap_or(0);
-                    match place.stop(id, GRACE).await {
-                        None => unknown("task", it.task_id),
-                        Some(None) => error(format!("task {id} is not running.")),
-                        Some(Some(command)) => {
-                            let message = format!("task {id} was stopped");
-                            let said = json!({"command": command, "message": message, "task_id": id, "task_type": "local_bash"});
-                            Outcome::ok(said.to_string())
-                        }
-                    }
-                })
-            }),
-        })
+        Ok(stop_plan(self.name(), "task", it.task_id, |id, command| {
+            let message = format!("task {id} was stopped");
+            json!({"command": command, "message": message, "task_id": id, "task_type": "local_bash"})
+        }))
     }
 }

@@ -12,7 +12,7 @@ use sid_sandbox::Job;
 
 use crate::{
     Plan, Tool, View, after, args, error,
-    shells::{ANSWERING, ESCALATE, GRACE, Permissions, begin, declared, ended, escalation, millis, streams, unknown},
+    shells::{ANSWERING, ESCALATE, Id, Permissions, declared, ended, escalation, millis, run_plan, stop_plan, streams, unknown},
 };
 
 /// Runs a command.
@@ -63,19 +63,7 @@ impl Tool for ExecCommand {
         }
         let wait = Duration::from_millis(it.yield_time_ms.unwrap_or(10_000).clamp(250, 30_000));
         let (io, tokens) = (streams((it.tty, true)), it.max_output_tokens);
-        Ok(Plan {
-            label: it.cmd,
-            access,
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    let begun = Instant::now();
-                    match begin(place, io, wait).await {
-                        Ok((id, job)) => told(id, job, begun.elapsed(), tokens),
-                        Err(outcome) => outcome,
-                    }
-                })
-            }),
-        })
+        Ok(run_plan(it.cmd, access, io, wait, move |id, job, took| told(id, job, took, tokens)))
     }
 }
 
@@ -172,22 +160,12 @@ impl Tool for KillSession {
     }
     fn plan(&self, raw: &str, _: &View) -> Result<Plan, String> {
         let Kill { session_id: id } = args::parse(raw)?;
-        Ok(Plan {
-            label: format!("end session {id}"),
-            access: Access::none(self.name(), "kill"),
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    match place.stop(id, GRACE).await {
-                        None => unknown("session", id),
-                        Some(None) => error(format!("session {id} is not running.")),
-                        Some(Some(command)) => {
-                            let message = format!("session {id} was ended");
-                            Outcome::ok(json!({"command": command, "message": message, "session_id": id}).to_string())
-                        }
-                    }
-                })
-            }),
-        })
+        Ok(stop_plan(
+            self.name(),
+            "session",
+            Id::Number(id),
+            |id, command| json!({"command": command, "message": format!("session {id} was ended"), "session_id": id}),
+        ))
     }
 }
 

@@ -11,7 +11,7 @@ use sid_sandbox::{Aftermath, Exit, Job, JobState};
 use crate::{
     Plan, Tool, View, after, args, error,
     shells::{
-        ANSWERING, ESCALATE, GRACE, Id, Permissions, STARTING, begin, declared, ended, escalation, input_plan, millis, streams,
+        ANSWERING, ESCALATE, GRACE, Id, Permissions, STARTING, declared, ended, escalation, input_plan, millis, run_plan, streams,
     },
 };
 
@@ -61,18 +61,7 @@ impl Tool for Run {
         let access = declared(self.name(), &it.command, view.path("."), escalate)?;
         let wait = if it.background { STARTING } else { millis(it.timeout.filter(|it| *it > 0), 120_000, 300_000) };
         let io = streams((it.tty, it.background));
-        Ok(Plan {
-            label: it.command,
-            access,
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    match begin(place, io, wait).await {
-                        Ok((id, job)) => told(id, job),
-                        Err(outcome) => outcome,
-                    }
-                })
-            }),
-        })
+        Ok(run_plan(it.command, access, io, wait, |id, job, _| told(id, job)))
     }
 }
 

@@ -1,6 +1,9 @@
 //! What the shells of all surfaces share: a command is declared in one way, waited for in one way, and told of in the words of
 //! its family.
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use serde::Deserialize;
 use sid_core::Outcome;
@@ -101,6 +104,47 @@ pub(crate) fn tail(text: &str, lines: usize, bytes: usize) -> String {
     let at = if over == 0 { 0 } else { cut.match_indices('\n').nth(over - 1).map_or(0, |(at, _)| at + 1) };
     let left_out = from + at;
     if left_out == 0 { text.to_owned() } else { format!("[… {left_out} bytes left out …]\n{}", &cut[at..]) }
+}
+
+/// The plan of running a command, told with how long it was waited for in the words of a family.
+pub(crate) fn run_plan(
+    command: String,
+    access: Access,
+    io: Io,
+    wait: Duration,
+    told: impl FnOnce(JobId, Job, Duration) -> Outcome + 'static,
+) -> Plan {
+    Plan {
+        label: command,
+        access,
+        action: Box::new(move |place, _| {
+            Box::pin(async move {
+                let begun = Instant::now();
+                match begin(place, io, wait).await {
+                    Ok((id, job)) => told(id, job, begun.elapsed()),
+                    Err(outcome) => outcome,
+                }
+            })
+        }),
+    }
+}
+
+/// The plan of ending a running command, and telling of it.
+pub(crate) fn stop_plan(tool: &str, what: &'static str, id: Id, tell: fn(JobId, &str) -> serde_json::Value) -> Plan {
+    Plan {
+        label: format!("end {what} {id}"),
+        access: Access::none(tool, "kill"),
+        action: Box::new(move |place, _| {
+            Box::pin(async move {
+                let number = id.number().unwrap_or(0);
+                match place.stop(number, GRACE).await {
+                    None => unknown(what, id),
+                    Some(None) => error(format!("{what} {id} is not running.")),
+                    Some(Some(command)) => Outcome::ok(tell(number, &command).to_string()),
+                }
+            })
+        }),
+    }
 }
 
 /// The plan of writing to a running command and reading what it answers, told in the words of a family.
