@@ -3,19 +3,14 @@ use std::collections::BTreeMap;
 
 use sid_config::rc::Switch;
 use sid_policy::Default as Stance;
-use sid_project::setup::{Agent, Setup};
-use sid_tools::{External, Keep, Tool};
+use sid_project::setup::{Agent, Setup, ToolService};
+use sid_tools::{Bash, External, Keep, Tool};
 
 use crate::paths::var;
 
 /// What the built-in names of rc files stand for: operations of the surface.
-const BUILT_IN: &[(&str, &[&str])] = &[
-    ("bash", &["shell", "output", "kill", "input"]),
-    ("edit", &["edit", "create"]),
-    ("read", &["read", "list"]),
-    ("search", &["search"]),
-    ("glob", &["glob"]),
-];
+const BUILT_IN: &[(&str, &[&str])] =
+    &[("edit", &["edit", "create"]), ("read", &["read", "list"]), ("search", &["search"]), ("glob", &["glob"])];
 
 /// An agent's part of a run.
 pub(crate) struct Part {
@@ -56,7 +51,7 @@ pub(crate) fn part(setup: &Setup, agent: &Agent, surface: Vec<Box<dyn Tool>>) ->
             }));
             continue;
         }
-        if let Some(tool) = sid_tools::git().into_iter().find(|it| it.name() == service.canonical) {
+        if let Some(tool) = own(service) {
             if asked {
                 it.asked.insert(tool.name().to_owned(), Stance::Ask);
             }
@@ -78,6 +73,14 @@ pub(crate) fn part(setup: &Setup, agent: &Agent, surface: Vec<Box<dyn Tool>>) ->
         }
     }
     Ok(it)
+}
+
+/// The built-in tools that are there for rc configurations alone.
+fn own(service: &ToolService) -> Option<Box<dyn Tool>> {
+    if service.canonical == "bash" {
+        return Some(Box::new(Bash { timeout: service.timeout }));
+    }
+    sid_tools::git().into_iter().find(|it| it.name() == service.canonical)
 }
 
 /// When the folders of calls stay, by the variables of the manual.

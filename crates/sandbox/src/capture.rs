@@ -1,5 +1,7 @@
 //! Output of unbounded length in bounded memory.
 
+use crate::frames::Frames;
+
 /// Keeps the first and the last half of what it is given, and how much fell out between.
 #[derive(Debug)]
 pub struct Capture {
@@ -7,6 +9,7 @@ pub struct Capture {
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     omitted: u64,
+    frames: Option<Frames>,
 }
 
 /// What was captured, as text.
@@ -22,11 +25,23 @@ impl Capture {
     /// Room for `cap` bytes.
     #[must_use]
     pub fn new(cap: usize) -> Self {
-        Self { half: cap / 2, head: Vec::new(), tail: std::collections::VecDeque::new(), omitted: 0 }
+        Self { half: cap / 2, head: Vec::new(), tail: std::collections::VecDeque::new(), omitted: 0, frames: None }
+    }
+
+    /// The same for output with marks in it.
+    pub(crate) fn framed(cap: usize, frames: Frames) -> Self {
+        Self { frames: Some(frames), ..Self::new(cap) }
     }
 
     /// Takes more output.
-    pub fn feed(&mut self, mut bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        match self.frames.as_mut().map(|it| it.strip(bytes)) {
+            Some(stripped) => self.fill(&stripped),
+            None => self.fill(bytes),
+        }
+    }
+
+    fn fill(&mut self, mut bytes: &[u8]) {
         if self.tail.is_empty() && self.omitted == 0 {
             let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
             self.head.extend_from_slice(&bytes[..room]);

@@ -16,7 +16,14 @@ use sid_policy::{Bounds, Fence, Kind};
 
 pub(crate) use network::{FOLDER as SOCKETS, Sockets};
 
-use crate::{bwrap::hidden, environment::Environment, find_program, git::Git};
+use crate::{
+    bwrap::hidden,
+    environment::{Environment, QUIET},
+    find_program,
+    frames::unguessable,
+    git::Git,
+    process::Io,
+};
 
 /// What the user's settings say of the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +69,15 @@ const WATCH: &str = "exec 3<&0; { cat <&3; kill -KILL -$$; } >/dev/null 2>&1 & e
 /// The same, with what comes in handed on.
 const WATCH_AND_FEED: &str = "f=/tmp/.sid-$$; mkfifo -m 600 $f || exit 125; exec 3<&0; { exec 4>$f; rm -f $f; cat <&3 >&4; exec 4>&-; sleep 0.1; \
      kill -KILL -$$; } >/dev/null 2>&1 & exec 3<&-; \"$@\" <$f; exit $?";
+/// A terminal of 80 columns and 24 rows for `$1`, whose processes bear the token `$2`. `socat` ends without a word on how its
+/// command ended, so that is told on a descriptor of its own. The command comes in by a variable: `socat` has a language too.
+const TERMINAL: &str = r#"export SID_COMMAND="$1" SID_TOKEN="$2" SID_BOOT='
+stty rows 24 cols 80 -opost
+SID_EXEC=$SID_TOKEN; c=$SID_COMMAND; unset SID_COMMAND SID_TOKEN SID_BOOT; export SID_EXEC
+/bin/sh -c "$c" 9>&-; printf %s $? >&9'
+exec 8>&1
+code=$(socat -t 3600 - 'SYSTEM:eval \"$SID_BOOT\",pty,setsid,ctty,stderr' 9>&1 >&8 8>&- 2>/dev/null)
+exit "${code:-129}""#;
 /// Signals every process of a command, which all bear its token in their environment.
 const SIGNAL: &str = "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx \"SID_EXEC=$1\" && kill -\"$2\" \"${p#/proc/}\"; done; true";
 
@@ -241,29 +257,34 @@ impl Docker {
 
     /// A name for one execution that nobody can guess.
     pub(crate) fn token(&self) -> String {
-        let mut bytes = [0; 16];
-        // Without randomness the name is still not used twice.
-        let _weaker = std::fs::File::open("/dev/urandom").and_then(|mut it| std::io::Read::read_exact(&mut it, &mut bytes));
-        let random: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-        format!("{random}{:032x}", self.count.fetch_add(1, Ordering::Relaxed))
+        format!("{}{:032x}", unguessable(), self.count.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The client that runs `script` inside.
     pub(crate) fn command(&self, what: &Execution<'_>) -> Result<std::process::Command, String> {
         let cwd = self.inside(what.cwd).ok_or_else(|| format!("{} is not in the container.", what.cwd.display()))?;
         let mut it = self.client();
-        it.args(["exec", "-i"]).arg(&self.id).args(["/bin/sh", "-c", if what.feeds { WATCH_AND_FEED } else { WATCH }, "sid"]);
+        it.args(["exec", "-i"]).arg(&self.id).args([
+            "/bin/sh",
+            "-c",
+            if what.io == Io::NoInput { WATCH } else { WATCH_AND_FEED },
+            "sid",
+        ]);
         if what.bounds == Bounds::Unbounded {
             let go = "cd \"$1\" && shift && exec \"$@\"";
-            it.args(["/bin/sh", "-c", go, "sid"]).arg(cwd).arg("env").arg(format!("SID_EXEC={}", what.token));
+            it.args(["/bin/sh", "-c", go, "sid"]).arg(cwd);
         } else {
-            it.arg(&self.bwrap).args(self.walls(what.fence, what.bounds)).args(["--setenv", "SID_EXEC", what.token]);
-            it.arg("--chdir").arg(cwd).arg("--");
+            it.arg(&self.bwrap).args(self.walls(what.fence, what.bounds)).arg("--chdir").arg(cwd).arg("--");
         }
-        match what.sockets.and_then(|it| self.inside(it.folder()).map(|dir| it.script(&dir))) {
-            Some(before) => it.args(["/bin/sh", "-c", &format!("{before}\nexec /bin/sh -c \"$1\""), "sid", what.script]),
-            None => it.args(["/bin/sh", "-c", what.script]),
-        };
+        if let Some(before) = what.sockets.and_then(|it| self.inside(it.folder()).map(|dir| it.script(&dir))) {
+            it.args(["/bin/sh", "-c", &format!("{before}\nexec \"$@\""), "sid"]);
+        }
+        if what.io == Io::Terminal {
+            let quiet = QUIET.iter().map(|(name, value)| format!("{name}={value}"));
+            it.arg("env").args(quiet).args(["/bin/sh", "-c", TERMINAL, "sid", what.script, what.token]);
+        } else {
+            it.arg("env").arg(format!("SID_EXEC={}", what.token)).args(["/bin/sh", "-c", what.script]);
+        }
         it.process_group(0);
         Ok(it)
     }
@@ -322,7 +343,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) script: &'a str,
     pub(crate) token: &'a str,
-    pub(crate) feeds: bool,
+    pub(crate) io: Io,
     pub(crate) sockets: Option<&'a Sockets>,
 }
 

@@ -15,7 +15,8 @@ use crate::{
     guard::{Granted, Guard, Told, Watch},
     jobs::{Ended, JobId, Jobs},
     placeholder::{Placeholder, fill, is_reserved},
-    spare::Spare,
+    shell::Shell,
+    spare::{Spare, Waits},
 };
 
 /// The machine as actions see it: the sandbox program, the environment of children, background jobs.
@@ -37,11 +38,14 @@ pub struct Host {
     /// Serves the managed network, once there is a use for it.
     service: OnceCell<Arc<Service>>,
     own_proc: OnceCell<bool>,
+    waits: OnceCell<Waits>,
     /// Tells of protected names that appear.
     watch: OnceCell<Option<Watch>>,
     pub(crate) jobs: RefCell<Jobs>,
     /// A sandbox that waits for its command.
     pub(crate) spare: RefCell<Option<Spare>>,
+    /// The shell that stays between commands.
+    pub(crate) shell: RefCell<Option<Arc<Shell>>>,
     /// Whether a sandbox was ever needed; until then none is prepared.
     pub(crate) sandbox_used: Cell<bool>,
     /// The number of the last call that had a folder.
@@ -79,9 +83,11 @@ impl Host {
             shims: RefCell::default(),
             service: OnceCell::new(),
             own_proc: OnceCell::new(),
+            waits: OnceCell::new(),
             watch: OnceCell::new(),
             jobs: RefCell::default(),
             spare: RefCell::default(),
+            shell: RefCell::default(),
             sandbox_used: Cell::new(false),
             last_tool: Cell::new(0),
             swept: Cell::new(false),
@@ -209,6 +215,11 @@ impl Host {
         })
     }
 
+    /// How shells that wait get their command; tried once.
+    pub(crate) fn waits(&self) -> Waits {
+        *self.waits.get_or_init(Waits::probe)
+    }
+
     /// Tries the sandbox, and returns the version of its program.
     ///
     /// # Errors
@@ -266,6 +277,7 @@ impl Host {
 
     /// Ends the commands of calls that were given up; background commands go on.
     pub async fn stop_waited(&self, grace: std::time::Duration) {
+        self.interrupt_shell(grace).await;
         let waited = self.jobs.borrow_mut().waited();
         for mut it in waited {
             it.stop(grace).await;
@@ -302,12 +314,13 @@ impl Host {
             .into_iter()
             .map(|mut it| -> std::pin::Pin<Box<dyn Future<Output = _>>> { Box::pin(async move { it.stop(grace).await }) });
         crate::jobs::join(stops.collect()).await;
-        count
+        count + usize::from(self.reduce_shell(bounds, grace).await)
     }
 
     /// Ends every process that still runs: asks, waits up to `grace`, then kills.
     pub async fn shut_down(&self, grace: std::time::Duration) {
         drop(self.spare.borrow_mut().take());
+        self.end_shell(grace).await;
         let jobs = std::mem::take(&mut *self.jobs.borrow_mut());
         jobs.shut_down(grace).await;
         if let Some(docker) = &self.docker {

@@ -26,7 +26,7 @@ use crate::{
     network::{Bridge, Gate},
     placeholder::Placeholder,
     scratch::SCRATCH,
-    signals::{children_of, kill_session, signal_group, signal_group_of},
+    signals::{children_of, kill_session, signal_group, signal_group_of, signal_one},
     stdio::{Ends, Input, drain},
     wall::{InfoPipe, Wall},
 };
@@ -146,30 +146,9 @@ impl Process {
             return Self::contained(host, docker, permit, (cwd, command), cap, io);
         }
         if permit.bounds() == Bounds::Unbounded {
-            let mut environment = host.environment.clone();
-            if let Some(dir) = scratch {
-                environment.set(SCRATCH, dir);
-            }
-            let environment = Arc::new(environment);
             let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
-            let (child, ends) = (bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd), Ends::new(io)?);
-            let bounds = permit.bounds();
-            return Self::launch(
-                Launch {
-                    child,
-                    bounds,
-                    environment,
-                    ends,
-                    info: None,
-                    gate: None,
-                    guard: None,
-                    held: (None, None),
-                    bridge: None,
-                    told: None,
-                    remote: None,
-                },
-                cap,
-            );
+            let child = bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd);
+            return Self::unwalled(host, child, scratch, Ends::new(io)?, Capture::new(cap));
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds(), scratch)?;
         let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
@@ -177,21 +156,61 @@ impl Process {
             return Ok(it);
         }
         host.sandbox_used.set(true);
-        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), command), Ends::new(io)?, cap)
+        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), &["-c", command]), Ends::new(io)?, Capture::new(cap))
     }
 
-    /// Starts `sh -c` behind a wall.
+    /// Starts `sh` for a shell that stays; with the wall it is behind, if it is.
+    pub(crate) fn shell(
+        host: &Host,
+        permit: &Permit,
+        (cwd, script): (&Path, &str),
+        scratch: &Path,
+        ends: Ends,
+        output: Capture,
+    ) -> Result<(Self, Option<Wall>), String> {
+        if permit.bounds() == Bounds::Unbounded {
+            let child = bare(Path::new("/bin/sh"), script, cwd);
+            return Ok((Self::unwalled(host, child, Some(scratch), ends, output)?, None));
+        }
+        let wall = Wall::lasting(host, permit.fence(), permit.bounds(), scratch)?;
+        let words = (Some(cwd), &["-c", script][..]);
+        Ok((Self::walled(host, permit.fence(), permit.bounds(), &wall, words, ends, output)?, Some(wall)))
+    }
+
+    /// Starts a child without a sandbox.
+    fn unwalled(host: &Host, child: Command, scratch: Option<&Path>, ends: Ends, output: Capture) -> Result<Self, String> {
+        let mut environment = host.environment.clone();
+        if let Some(dir) = scratch {
+            environment.set(SCRATCH, dir);
+        }
+        let it = Launch {
+            child,
+            bounds: Bounds::Unbounded,
+            environment: Arc::new(environment),
+            ends,
+            info: None,
+            gate: None,
+            guard: None,
+            held: (None, None),
+            bridge: None,
+            told: None,
+            remote: None,
+        };
+        Self::launch(it, output)
+    }
+
+    /// Starts `sh` with these words behind a wall.
     pub(crate) fn walled(
         host: &Host,
         fence: &sid_policy::Fence,
         bounds: Bounds,
         wall: &Wall,
-        (cwd, script): (Option<&Path>, &str),
+        (cwd, words): (Option<&Path>, &[&str]),
         ends: Ends,
-        cap: usize,
+        output: Capture,
     ) -> Result<Self, String> {
         let service = wall.network.as_ref().map(|it| Ok::<_, String>((host.service()?, Arc::clone(it)))).transpose()?;
-        let (child, info, gate) = wall.command(cwd, &[script])?;
+        let (child, info, gate) = wall.command(cwd, words)?;
         let (guard, told) = host.guard(fence, bounds).unzip();
         let it = Launch {
             child,
@@ -206,7 +225,7 @@ impl Process {
             told: told.flatten(),
             remote: None,
         };
-        Self::launch(it, cap)
+        Self::launch(it, output)
     }
 
     /// Starts `command` in the container of the session.
@@ -229,7 +248,7 @@ impl Process {
                 .map_err(|err| format!("The network of the container can't be set up in {}: {err}.", root.display()))
         };
         let (sockets, serving) = network.map(open).transpose()?.unzip();
-        let what = Execution { fence, bounds, cwd, script, token: &token, feeds: io != Io::NoInput, sockets: sockets.as_ref() };
+        let what = Execution { fence, bounds, cwd, script, token: &token, io, sockets: sockets.as_ref() };
         let (guard, told) = host.guard(fence, bounds).unzip();
         let it = Launch {
             child: docker.command(&what)?,
@@ -245,11 +264,11 @@ impl Process {
             told: told.flatten(),
             remote: Some((Arc::clone(docker), token.clone())),
         };
-        Self::launch(it, cap)
+        Self::launch(it, Capture::new(cap))
     }
 
     /// Starts a child whose output is captured.
-    fn launch(it: Launch, cap: usize) -> Result<Self, String> {
+    fn launch(it: Launch, output: Capture) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
         let Launch { mut child, bounds, environment, ends, info, gate, guard, held, bridge, remote, told } = it;
         let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
@@ -259,7 +278,7 @@ impl Process {
         let bridge = bridge.or_else(|| gate.map(|(gate, service, network)| gate.open(service, network)));
         let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
-        let output = Arc::new(Mutex::new(Capture::new(cap)));
+        let output = Arc::new(Mutex::new(output));
         let (tell, done) = watch::channel(None);
         let behind = Arc::new(AtomicBool::new(false));
         let shared = Shared {
@@ -285,8 +304,11 @@ impl Process {
             if let Some(it) = guard {
                 it.look();
             }
-            drop((held, told));
+            drop(told);
             tell.send_replace(Some(status.map_or(Exit::Signal(0), exit)));
+            // Whoever waits goes first: what is let go now costs writes to the disk.
+            tokio::task::yield_now().await;
+            drop(held);
         });
         Ok(Self { shared: Arc::new(shared), done })
     }
@@ -337,6 +359,16 @@ impl Process {
         self.shared.output.lock().unwrap_or_else(PoisonError::into_inner).take(more)
     }
 
+    /// What else came of one of several commands, and whether it made a protected name.
+    pub(crate) fn look(&self) -> (Aftermath, bool) {
+        let guard = self.shared.guard.as_ref();
+        guard.iter().for_each(|it| it.look());
+        let made = guard.map(Guard::take).unwrap_or_default();
+        let mut out = self.aftermath();
+        out.notes.extend(made.iter().map(set_aside));
+        (out, !made.is_empty())
+    }
+
     /// What else came of it since the last time.
     pub(crate) fn aftermath(&self) -> Aftermath {
         let mut out = Aftermath::default();
@@ -358,6 +390,19 @@ impl Process {
         match &*input {
             Some(it) => it.again(),
             None => Err("this command was started without input".to_owned()),
+        }
+    }
+
+    /// SIGINT to everything that a shell has started, and not to the shell.
+    pub(crate) fn interrupt_inside(&self) {
+        let shells = match self.shared.info.as_ref().and_then(inner_pid) {
+            Some(init) => children_of(init),
+            None => vec![self.shared.pid],
+        };
+        let mut todo: Vec<u32> = shells.into_iter().flat_map(children_of).collect();
+        while let Some(pid) = todo.pop() {
+            signal_one(pid, Signal::INT);
+            todo.extend(children_of(pid));
         }
     }
 

@@ -1,10 +1,12 @@
 //! A folder of a call's own: what it is asked goes in, what it answers comes out, and nothing of it stays.
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use rustix::{fs::OFlags, io::Errno};
 
 use crate::Confined;
 
@@ -38,12 +40,16 @@ impl Scratch {
     /// # Errors
     /// It isn't there, is something else, or is too large.
     pub fn read(&self, name: &str, max: u64) -> io::Result<Vec<u8>> {
-        let path = self.dir.join(name);
-        if !fs::symlink_metadata(&path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
+        // The command may still run, and put a link or a FIFO there.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = i32::try_from(flags.bits()).unwrap_or(0);
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(self.dir.join(name));
+        let file = file.map_err(|err| if err.raw_os_error() == Some(Errno::LOOP.raw_os_error()) { no_file() } else { err })?;
+        if !file.metadata()?.is_file() {
+            return Err(no_file());
         }
         let mut out = Vec::new();
-        File::open(path)?.take(max + 1).read_to_end(&mut out)?;
+        file.take(max + 1).read_to_end(&mut out)?;
         if out.len() as u64 > max {
             return Err(io::Error::other(format!("it has more than {max} bytes")));
         }
@@ -54,6 +60,10 @@ impl Scratch {
     pub fn keep(&mut self) {
         self.kept = true;
     }
+}
+
+fn no_file() -> io::Error {
+    io::Error::other("it is no file")
 }
 
 impl Drop for Scratch {

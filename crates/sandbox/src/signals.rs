@@ -9,6 +9,13 @@ pub(crate) fn signal_group(pid: u32, signal: Signal) {
     let _gone = kill_process_group(pid, signal);
 }
 
+/// Signals one process.
+pub(crate) fn signal_one(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().filter(|it| *it > 1).and_then(Pid::from_raw) {
+        let _gone = rustix::process::kill_process(pid, signal);
+    }
+}
+
 /// Signals the group that `pid` is in.
 pub(crate) fn signal_group_of(pid: u32, signal: Signal) {
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(|it| rustix::process::getpgid(Some(it)).ok());

@@ -3,21 +3,56 @@ use std::{
     fs::File,
     io::Write as _,
     path::Path,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use sid_policy::{Bounds, Fence};
 
-use crate::{host::Host, process::Process, stdio::Ends, wall::Wall};
+use crate::{capture::Capture, host::Host, process::Process, shell::quoted, stdio::Ends, wall::Wall};
 
 /// A sandbox that waits.
 #[derive(Debug)]
 pub(crate) struct Spare {
     process: Process,
+    waits: Waits,
     wall: Wall,
     go: File,
     made: Instant,
+}
+
+/// How the shell gets its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// It has begun to read its script, and the command is that script: nothing is to be started any more.
+    ForScript,
+    /// A script of sid's own reads the command and becomes the shell that runs it.
+    ForWords,
+}
+
+impl Waits {
+    /// Tries which way the shell of this machine goes. One that reads its script in blocks has all of a short one in memory
+    /// before it runs the first word; one that reads byte by byte would look for the rest in what its input is by then.
+    pub(crate) fn probe() -> Self {
+        let mut it = Command::new("/bin/sh");
+        it.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let tried = it.spawn().and_then(|mut it| {
+            it.stdin.take().map_or(Ok(()), |mut input| input.write_all(b"exec </dev/null\nexit 7\n"))?;
+            it.wait()
+        });
+        if tried.is_ok_and(|it| it.code() == Some(7)) { Self::ForScript } else { Self::ForWords }
+    }
+}
+
+/// Words that could give the shell another input, where it would look for more of its script; and the one that tells the two
+/// kinds of shells apart.
+const TELLING: &[&str] = &["exec", "eval", "trap", "$-"];
+
+/// Whether a command may be a script: it is the same to the shell then.
+fn may_be_script(command: &str) -> bool {
+    let sources = command.split(|it: char| it.is_whitespace() || ";&|(){}`".contains(it)).any(|it| it == ".");
+    !sources && !TELLING.iter().any(|it| command.contains(it))
 }
 
 /// Reads the number of the command's lines, the lines, and the folder; then becomes the shell that a cold start would have
@@ -34,7 +69,7 @@ done
 IFS= read -r d
 cd -- "$d" && exec /bin/sh -c "$c" </dev/null"#;
 
-/// Longer commands go the cold way: the waiting shell reads byte by byte.
+/// Longer commands go the cold way: the waiting shell reads byte by byte, or all of it at once.
 const LONGEST: usize = 2000;
 /// An older one may miss what was mounted since.
 const OLDEST: Duration = Duration::from_secs(300);
@@ -44,20 +79,28 @@ impl Spare {
     pub(crate) fn new(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let wall = Wall::of(host, fence, bounds, None)?;
         let (read, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
-        let process = Process::walled(host, fence, bounds, &wall, (None, WAIT), Ends::reading(read)?, 0)?;
-        Ok(Self { process, wall, go: File::from(go), made: Instant::now() })
+        let waits = host.waits();
+        let words: &[&str] = if waits == Waits::ForScript { &[] } else { &["-c", WAIT] };
+        let process = Process::walled(host, fence, bounds, &wall, (None, words), Ends::reading(read)?, Capture::new(0))?;
+        Ok(Self { process, waits, wall, go: File::from(go), made: Instant::now() })
     }
 
     /// Gives it its command, if it is just the sandbox that the command needs.
     pub(crate) fn release(mut self, wall: &Wall, command: &str, cwd: &Path, cap: usize) -> Option<Process> {
         let cwd = cwd.to_str().filter(|it| !it.contains('\n'))?;
-        let fits = self.wall == *wall && command.len() <= LONGEST && self.made.elapsed() < OLDEST && self.process.exit().is_none();
+        let suits = self.waits == Waits::ForWords || may_be_script(command);
+        let lasts = self.made.elapsed() < OLDEST && self.process.exit().is_none();
+        let fits = self.wall == *wall && command.len() + cwd.len() <= LONGEST && suits && lasts;
         if !fits {
             return None;
         }
         self.process.keep(cap);
-        let lines = command.split('\n').count();
-        self.go.write_all(format!("{lines}\n{command}\n{cwd}\n").as_bytes()).ok()?;
+        let said = match self.waits {
+            // In the line that the command begins in, so that the shell counts its lines as it would.
+            Waits::ForScript => format!("cd -- {} && exec </dev/null || exit; {command}\n", quoted(cwd)),
+            Waits::ForWords => format!("{}\n{command}\n{cwd}\n", command.split('\n').count()),
+        };
+        self.go.write_all(said.as_bytes()).ok()?;
         Some(self.process)
     }
 }

@@ -62,6 +62,16 @@ impl Ends {
         Ok(Self { stdin, stdout: Stdio::from(end), stderr: Stdio::from(both), input, output, variables: &[] })
     }
 
+    /// A pipe to read commands from, and a terminal for what they print; with the writing end of the pipe.
+    pub(crate) fn shell() -> Result<(Self, OwnedFd), String> {
+        let made = || {
+            let (control, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&write, true)?;
+            Ok::<_, io::Error>((Self { stdin: Stdio::from(control), input: None, ..Self::terminal()? }, write))
+        };
+        made().map_err(|err| format!("The shell could not be started: {err}."))
+    }
+
     fn terminal() -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;

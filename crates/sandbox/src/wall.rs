@@ -32,6 +32,8 @@ pub(crate) struct Wall {
     program: PathBuf,
     arguments: Vec<OsString>,
     identities: Vec<Option<(u64, u64)>>,
+    /// What is read-only or hidden, and the repositories.
+    kept: Vec<PathBuf>,
     pub(crate) environment: Arc<Environment>,
     /// Destinations the command may reach, if there are any.
     pub(crate) network: Option<Arc<Network>>,
@@ -58,8 +60,25 @@ impl Wall {
     /// # Errors
     /// Why there can be no sandbox, for the model.
     pub(crate) fn of(host: &Host, fence: &Fence, bounds: Bounds, scratch: Option<&Path>) -> Result<Self, String> {
+        Self::with(host, fence, bounds, scratch, host.placeholder(fence, bounds))
+    }
+
+    /// For a process that stays: nothing is reserved for it, the watch over protected names has to do.
+    ///
+    /// # Errors
+    /// Why there can be no sandbox, for the model.
+    pub(crate) fn lasting(host: &Host, fence: &Fence, bounds: Bounds, scratch: &Path) -> Result<Self, String> {
+        Self::with(host, fence, bounds, Some(scratch), None)
+    }
+
+    fn with(
+        host: &Host,
+        fence: &Fence,
+        bounds: Bounds,
+        scratch: Option<&Path>,
+        placeholder: Option<Arc<Placeholder>>,
+    ) -> Result<Self, String> {
         let program = host.bwrap.clone().ok_or_else(|| Missing.to_string())?;
-        let placeholder = host.placeholder(fence, bounds);
         let environment = host.walled(fence, bounds);
         let mut facts = Facts::gather(fence, bounds, host, placeholder.as_deref())?;
         facts.scratch = scratch.map(Path::to_path_buf);
@@ -73,10 +92,23 @@ impl Wall {
         };
         let arguments = arguments(fence, bounds, &facts);
         let identity = |it: &OsString| std::fs::symlink_metadata(Path::new(it)).ok().map(|it| (it.dev(), it.ino()));
-        let identities =
-            arguments.iter().map(|it| if it.as_encoded_bytes().starts_with(b"/") { identity(it) } else { None }).collect();
+        let mut identities: Vec<Option<(u64, u64)>> = Vec::with_capacity(arguments.len());
+        for (n, it) in arguments.iter().enumerate() {
+            // Most are bound onto themselves.
+            let again = n > 0 && arguments[n - 1] == *it;
+            let looked = || it.as_encoded_bytes().starts_with(b"/").then(|| identity(it)).flatten();
+            identities.push(if again { identities[n - 1] } else { looked() });
+        }
         let network = Some(&fence.network).filter(|it| bounds == Bounds::Workspace && !it.is_closed()).cloned();
-        Ok(Self { program, arguments, identities, environment, network, placeholder })
+        let git = facts.git.iter().flat_map(|it| it.read_only.iter().chain(&it.writable));
+        let kept = facts.protected.iter().chain(facts.masked.iter().map(|it| &it.0)).chain(git).cloned().collect();
+        Ok(Self { program, arguments, identities, kept, environment, network, placeholder })
+    }
+
+    /// Whether a process behind this one is held as by the other: what has appeared since of sockets and the like does not
+    /// count, as for everything that runs.
+    pub(crate) fn holds_as(&self, it: &Self) -> bool {
+        self.program == it.program && self.kept == it.kept && self.network == it.network
     }
 
     /// These words behind the wall, for a process that becomes it.
@@ -87,7 +119,7 @@ impl Wall {
         it
     }
 
-    /// `sh -c` with these words behind the wall.
+    /// `sh` with these words behind the wall.
     pub(crate) fn command(&self, cwd: Option<&Path>, words: &[&str]) -> Result<(Command, InfoPipe, Option<Gate>), String> {
         let (read, far) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
         // Inherited by this one child: nothing else is started between here and the drop after its spawn.
@@ -105,7 +137,7 @@ impl Wall {
                 it.arg(flag).arg(fd.as_raw_fd().to_string());
             }
         }
-        it.args(["--", "/bin/sh", "-c"]).args(words).process_group(0).current_dir("/");
+        it.args(["--", "/bin/sh"]).args(words).process_group(0).current_dir("/");
         without_keys(&mut it);
         Ok((it, InfoPipe { read, _far: far }, gate))
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits, Ran, SCRATCH, Scratch};
+use sid_sandbox::{Confined, Exit, Limits, Ran, SCRATCH, Scratch, quoted};
 
 use crate::{Plan, Tool, View, after, args, error, shells::OUTPUT};
 
@@ -273,10 +273,6 @@ impl Shown {
         let mark = if whole.contains('\'') { '"' } else { '\'' };
         (!whole.contains(mark) && !whole.contains(['\\', '\n', '\r'])).then(|| format!("{mark}{whole}{mark}"))
     }
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 pub(crate) fn prefix(service: &str) -> String {

@@ -4,11 +4,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits};
+use sid_sandbox::{Confined, Exit, Limits, quoted};
 
 use crate::{
     Plan, Tool, View, after, args, error,
-    external::quoted,
     shells::{GRACE, OUTPUT},
 };
 

@@ -3,11 +3,11 @@ use std::{path::PathBuf, time::Duration};
 
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits};
+use sid_sandbox::{Confined, Exit, Limits, quoted};
 
 use crate::{
     Plan, View,
-    external::{Shown, prefix, quoted},
+    external::{Shown, prefix},
     shells::{GRACE, OUTPUT},
 };
 

@@ -1,5 +1,6 @@
 //! Built-in tools, one file per operation. `plan` is pure and declares; the action acts inside a [`Confined`].
 mod args;
+mod bash;
 mod claude;
 mod codex;
 mod create;
@@ -28,6 +29,7 @@ use std::{
     sync::Arc,
 };
 
+pub use bash::Bash;
 pub use external::{External, Keep};
 pub use hook::Hook;
 use sid_core::{Contact, Outcome, Seen};

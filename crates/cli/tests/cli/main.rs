@@ -1,5 +1,6 @@
 //! The real program against a strict fake model, in a world of its own.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "test code")]
+mod bash;
 mod bounds;
 mod builds;
 mod decisions;

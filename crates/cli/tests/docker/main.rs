@@ -135,6 +135,32 @@ fn sessions_are_written_interrupted_and_ended_and_leave_nothing() {
     docker(&["rm", "-f", &name]);
 }
 
+#[test]
+fn a_terminal_is_one_in_the_container_too() {
+    for mode in ["workspace_write", "full_access"] {
+        let it = image(mode);
+        let terminal = |cmd: &str| ("exec_command", json!({"cmd": cmd, "tty": true, "yield_time_ms": 10_000}));
+        let session = |cmd: &str| ("exec_command", json!({"cmd": cmd, "tty": true, "yield_time_ms": 1000}));
+        let ran = run(
+            &it,
+            [
+                terminal(
+                    "test -t 0 && test -t 1 && test -t 2 && stty size && echo \"$TERM $PAGER, it's a \\\"tty\\\": [!!]\"; exit 7",
+                ),
+                session("trap 'echo INT' INT; echo ready; while read -r l; do echo \"<$l>\"; done; echo end"),
+                ("write_stdin", json!({"session_id": 2, "chars": "one\n", "yield_time_ms": 1000})),
+                ("write_stdin", json!({"session_id": 2, "chars": "\u{3}", "yield_time_ms": 1000})),
+                ("write_stdin", json!({"session_id": 2, "chars": "\u{4}", "yield_time_ms": 10_000})),
+            ],
+        );
+        assert!(ran.result(0).contains("24 80\ndumb cat, it's a \"tty\": [!!]"), "{mode}: {}", ran.result(0));
+        assert!(ran.result(0).contains("exited with code 7"), "{mode}: {}", ran.result(0));
+        assert!(ran.result(2).contains("<one>"), "{mode}: {}", ran.result(2));
+        assert!(ran.result(3).contains("INT"), "{mode}: {}", ran.result(3));
+        assert!(ran.result(4).contains("end") && ran.result(4).contains("exited with code 0"), "{mode}: {}", ran.result(4));
+    }
+}
+
 fn until(what: &str, check: impl Fn() -> bool) {
     let begun = Instant::now();
     while !check() {
