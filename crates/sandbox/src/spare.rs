@@ -97,7 +97,7 @@ impl Spare {
         self.process.keep(cap);
         let said = match self.waits {
             // In the line that the command begins in, so that the shell counts its lines as it would.
-            Waits::ForScript => format!("cd -- {} && exec </dev/null || exit; {command}\n", quoted(cwd)),
+            Waits::ForScript => format!("cd -- {} && exec </dev/null || exit; {command}", quoted(cwd)),
             Waits::ForWords => format!("{}\n{command}\n{cwd}\n", command.split('\n').count()),
         };
         self.go.write_all(said.as_bytes()).ok()?;

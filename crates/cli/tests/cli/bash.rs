@@ -60,7 +60,7 @@ fn whatever_a_command_is_the_next_one_finds_a_usable_shell() {
         "if true; then",
         "$(",
         "break; continue; return 3",
-        "read x; echo \"[$x]\"; cat; echo end",
+        "read y; echo \"[$y]\"; cat; echo end",
         "exec 2>/dev/null",
         "set -x; echo traced",
         "set +x",
@@ -73,11 +73,12 @@ fn whatever_a_command_is_the_next_one_finds_a_usable_shell() {
         "\u{1b}]0;title\u{7}",
     ];
     for command in odd {
-        let ran = run("workspace_write", ["x=kept", command, "builtin printf '<%s>' \"$x\" >/dev/tty 2>/dev/null || command printf '<%s>' \"$x\" >&2"]);
+        let ran = run("workspace_write", ["x=kept", command, "/usr/bin/printf '<%s>' \"$x\""]);
         let (odd, after) = (ran.result(1), ran.result(2));
         assert!(!odd.contains("__sid") && !odd.contains('\u{1e}'), "{command:?}: {odd}");
-        // Where standard error went nowhere, nothing can be shown; the shell answers all the same.
-        assert!(after == "<kept>" || after == "(no output)", "{command:?}: {after}");
+        // Where the output went elsewhere for good, nothing can be shown; the shell answers all the same.
+        let shown = if command.contains(">/dev/null") && !command.contains("2>") { "(no output)" } else { "<kept>" };
+        assert!(after.ends_with(shown), "{command:?}: {after}");
     }
     let ran = run("workspace_write", ["echo 'open", "nosuch-program", "echo a\nnosuch-program", "set -x; echo traced"]);
     assert!(ran.result(0).contains("line 1: unexpected EOF") && ran.result(0).contains("exit status: "), "{}", ran.result(0));
@@ -188,8 +189,9 @@ fn the_state_survives_the_process_without_secrets() {
 #[test]
 fn a_shell_of_its_own_for_one_command_that_leaves_the_sandbox() {
     let escalated = json!({"command": "echo \"$x\"; x=changed; touch ../outside && echo out", "sandbox_permissions": "require_escalated", "justification": "why not"});
-    let it = world_in("auto").rounds([bash("x=mine")]);
+    let it = world_in("auto");
     it.fake().reply([
+        Reply::call("bash", &bash("x=mine").1),
         Reply::call("bash", &escalated),
         Reply::text(r#"{"outcome":"allow","risk_level":"low","user_authorization":"high","rationale":"fine"}"#),
         Reply::call("bash", &json!({"command": "echo \"$x\"; touch ../again"})),

@@ -63,8 +63,8 @@ fn an_agents_prompt_tools_and_model_are_used() {
     let system = request["messages"][0]["content"].as_str().unwrap();
     assert!(system.contains("You are an expert builder."), "{system}");
     let names: Vec<&str> = request["tools"].as_array().unwrap().iter().map(|it| it["function"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["run_command", "command_output", "kill_command", "format", "it"]);
-    let format = &request["tools"][3]["function"];
+    assert_eq!(names, ["bash", "format", "it"]);
+    let format = &request["tools"][1]["function"];
     assert_eq!(
         (format["description"].as_str(), &format["parameters"]["properties"]["n"]["type"]),
         (Some("Does it."), &json!("integer"))
@@ -145,7 +145,7 @@ fn programs_run_behind_the_walls_and_in_their_time() {
     assert_eq!(said, "tmp", "of the session only the call's own folder is there");
     let it =
         world("sleep 75.1 & yes flood & exec sleep 75.2").file("../home/.config/sid/tools.conf", format!("{TOOLS}fmt_TIMEOUT=1\n"));
-    let it = it.rounds([call(), ("run_command", json!({"command": "echo on"}))]);
+    let it = it.rounds([call(), ("bash", json!({"command": "echo on"}))]);
     let ran = it.run().status(0);
     assert!(ran.result(0).contains("tool 'format' timed out after 1 s") && ran.result(0).len() < 4000, "{}", ran.result(0));
     assert!(ran.result(1).contains("on") && !crate::shells::alive("sleep 75"), "the turn goes on, and nothing is left");

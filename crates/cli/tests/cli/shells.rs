@@ -288,8 +288,64 @@ fn slowly(it: sid_testkit::Test, calls: &[&str]) -> sid_testkit::Test {
 }
 
 #[test]
+fn a_sandbox_made_ahead_says_what_sh_says_of_whatever_it_is_given() {
+    let all = [
+        "true",
+        "nosuch",
+        "echo one\nnosuch",
+        "if",
+        "echo 'a",
+        "echo \"a\nb",
+        "echo a |",
+        "true &&",
+        "{ echo a; ",
+        "}",
+        "f() {",
+        "case x in",
+        "echo `a",
+        "echo $0 $# [$n$c$d] $- $LINENO",
+        "exec ls /",
+        "exec </etc/passwd; read a; echo \"$a\"",
+        "exec nosuch",
+        "eval 'echo a; nosuch'",
+        "trap 'echo bye' EXIT; echo hi; nosuch",
+        "printf 'exec </etc/hostname\\necho in' > s; . ./s; echo out",
+        "cat; read x; echo \"[$x]\"",
+        "cat <<E\n$((1+2))\nE",
+        "cat <<E\nopen",
+        "# a comment",
+        "set -e; false; echo no",
+        "set -u; echo $zz",
+        "cd /nonexistent; pwd",
+        "echo a\\",
+        "return 3; echo no",
+        "f() { return 4; }; f",
+        "(exit 9)",
+        "kill -9 $$",
+        "[ -t 0 ]; readlink /proc/self/fd/0",
+        "sleep 0 & wait; echo $?",
+    ];
+    let late = |it| Reply::Late(Duration::from_millis(60), Box::new(it));
+    let it = all.iter().fold(free().args(["--max-tool-rounds", "100"]), |it, line| {
+        it.reply(late(Reply::call("run_command", &json!({ "command": line }))))
+    });
+    let it = it.reply(late(Reply::text("done")));
+    let ran = it.run().status(0);
+    for (n, line) in all.iter().enumerate() {
+        let plain = it.shell_in_work("sh", &["-c", "exec /bin/sh -c \"$1\" 2>&1 </dev/null", "sh", line]);
+        let said = String::from_utf8_lossy(&plain.stdout).into_owned();
+        let (got, wanted) = (ran.result(n), said.trim_end());
+        assert!(got.contains(wanted), "{line:?}\nwant {wanted}\ngot {got}");
+        let code = plain.status.code();
+        let code = code.map_or("killed by signal 9".to_owned(), |it| format!("xit code {it}"));
+        assert!(got.contains(&code) || got.contains("xit code 137"), "{line:?} {code}: {got}");
+        let _next = std::fs::remove_file(it.path("s"));
+    }
+}
+
+#[test]
 fn a_sandbox_made_ahead_runs_commands_like_any_other() {
-    let work = "cat /proc/1/cmdline | tr '\\0' ' ' | grep -c 'read -r [n]'";
+    let work = "tr '\\0' ' ' </proc/1/cmdline | grep -cE 'read -r [n]|-- /bin/sh $'";
     let lines = "echo one\n\necho \"two\n  three\"\nexit 7";
     let quotes = r#"printf '%s|' "$0" '$HOME' \\ "a  b"; cat; pwd; echo $(ls -l /proc/self/fd | grep -c pipe)"#;
     let it = slowly(free(), &[quotes, work, lines, quotes, "(echo (", "kill -9 $$"]);
