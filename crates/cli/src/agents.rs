@@ -1,16 +1,12 @@
 //! From an rc configuration to what a run is made of: an agent's tools, its prompt, and what a person is asked about.
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use sid_config::rc::Switch;
 use sid_policy::Default as Stance;
 use sid_project::setup::{Agent, Setup, ToolService};
-use sid_tools::{Bash, External, Keep, Tool};
+use sid_tools::{Bash, External, Keep, Shells, Tool};
 
 use crate::paths::var;
-
-/// What the built-in names of rc files stand for: operations of the surface.
-const BUILT_IN: &[(&str, &[&str])] =
-    &[("edit", &["edit", "create"]), ("read", &["read", "list"]), ("search", &["search"]), ("glob", &["glob"])];
 
 /// An agent's part of a run.
 pub(crate) struct Part {
@@ -20,59 +16,60 @@ pub(crate) struct Part {
     pub(crate) notices: Vec<String>,
 }
 
-/// The tools of an agent, out of the surface's and the configuration's own.
-pub(crate) fn part(setup: &Setup, agent: &Agent, surface: Vec<Box<dyn Tool>>) -> Result<Part, String> {
+/// The tools of an agent: services of the configuration, and whole surfaces by `@` and their name.
+pub(crate) fn part(setup: &Setup, agent: &Agent) -> Result<Part, String> {
     let mut it = Part { tools: Vec::new(), asked: BTreeMap::new(), notices: Vec::new() };
-    let view = sid_tools::View { cwd: "/".into(), places: Vec::new() };
-    let mut surface: Vec<(Option<&'static str>, Box<dyn Tool>)> =
-        surface.into_iter().map(|tool| (crate::reference::operation(tool.as_ref(), &view), tool)).collect();
     for used in &agent.tools {
+        if let Some(surface) = used.exposed.strip_prefix('@') {
+            let shells = Shells::ALL.iter().find(|it| it.0 == surface).map(|it| it.1);
+            let more = sid_tools::with_shells(shells.ok_or_else(|| format!("there is no surface `@{surface}`"))?);
+            it.tools
+                .extend(more.into_iter().filter(|more| !it.tools.iter().any(|it| it.name() == more.name())).collect::<Vec<_>>());
+            continue;
+        }
         let Some(service) = setup.tool(&used.service) else { continue };
-        let asked = service.switch == Switch::Manual;
-        if let (Some(program), Some(manifest)) = (&service.program, &service.manifest) {
-            let outer = |name: &str| std::env::var(name).ok();
-            let variables = setup.variables(&service.id, &outer).map_err(|it| it.to_string())?;
-            if asked {
-                it.asked.insert(used.exposed.clone(), Stance::Ask);
-            }
-            it.tools.push(Box::new(External {
-                name: used.exposed.clone(),
-                service: service.id.clone(),
-                canonical: service.canonical.clone(),
-                description: manifest.description.clone(),
-                schema: serde_json::Value::Object(manifest.input_schema.clone()).to_string(),
-                program: program.clone(),
-                timeout: service.timeout,
-                variables,
-                services: setup.tools.iter().map(|it| it.id.clone()).collect(),
-                root: setup.root.clone(),
-                agent: agent.id.clone(),
-                keep: keep(),
-            }));
-            continue;
-        }
-        if let Some(tool) = own(service) {
-            if asked {
-                it.asked.insert(tool.name().to_owned(), Stance::Ask);
-            }
-            it.tools.push(tool);
-            continue;
-        }
-        let Some((_, operations)) = BUILT_IN.iter().find(|it| it.0 == service.canonical) else {
-            it.notices.push(format!("the agent `{}` lists `{}`, which this build has not", agent.id, used.exposed));
-            continue;
+        let tool = match &service.program {
+            Some(program) => Box::new(external(setup, agent, service, program.clone(), &used.exposed)?),
+            None => own(service).ok_or_else(|| format!("`{}` is no tool of this build", used.exposed))?,
         };
-        let (wanted, rest): (Vec<_>, Vec<_>) =
-            surface.into_iter().partition(|(operation, _)| operation.is_some_and(|it| operations.contains(&it)));
-        surface = rest;
-        for (operation, tool) in wanted {
-            if asked && matches!(operation, Some("shell" | "edit" | "create" | "input")) {
-                it.asked.insert(tool.name().to_owned(), Stance::Ask);
-            }
-            it.tools.push(tool);
+        if it.tools.iter().any(|it| it.name() == tool.name()) {
+            continue;
         }
+        if service.switch == Switch::Manual {
+            it.asked.insert(tool.name().to_owned(), Stance::Ask);
+        }
+        it.tools.push(tool);
     }
     Ok(it)
+}
+
+/// A program of the configuration's as a tool; one that takes the place of the editor is called as that is.
+fn external(setup: &Setup, agent: &Agent, service: &ToolService, program: PathBuf, exposed: &str) -> Result<External, String> {
+    let outer = |name: &str| std::env::var(name).ok();
+    let (name, description, schema) = match &service.manifest {
+        Some(it) if service.canonical != "edit" => {
+            (exposed.to_owned(), it.description.clone(), serde_json::Value::Object(it.input_schema.clone()).to_string())
+        }
+        _ => {
+            let it = sid_tools::TextEditor;
+            (it.name().to_owned(), it.description().to_owned(), it.schema().to_owned())
+        }
+    };
+    Ok(External {
+        name,
+        service: service.id.clone(),
+        canonical: service.canonical.clone(),
+        description,
+        schema,
+        program,
+        timeout: service.timeout,
+        confirm: service.confirm && service.switch == Switch::Manual,
+        variables: setup.variables(&service.id, &outer).map_err(|it| it.to_string())?,
+        services: setup.tools.iter().map(|it| it.id.clone()).collect(),
+        root: setup.root.clone(),
+        agent: agent.id.clone(),
+        keep: keep(),
+    })
 }
 
 /// The built-in tools that are there for rc configurations alone.
@@ -80,7 +77,7 @@ fn own(service: &ToolService) -> Option<Box<dyn Tool>> {
     if service.canonical == "bash" {
         return Some(Box::new(Bash { timeout: service.timeout }));
     }
-    sid_tools::git().into_iter().find(|it| it.name() == service.canonical)
+    sid_tools::built_in(&service.canonical)
 }
 
 /// When the folders of calls stay, by the variables of the manual.

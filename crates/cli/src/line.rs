@@ -180,6 +180,9 @@ fn command(engine: &mut Engine, text: &str) -> bool {
 /// Asks the person. Whatever is no answer is asked again; the end of input is a no.
 async fn answer(reader: &Reader, asked: Asked) {
     say(&format!("{}\n  {}", one_line(&asked.why, 200), one_line(&asked.label, 1000)));
+    for line in asked.preview.iter().flat_map(|it| it.lines()) {
+        say(&one_line(line, 1000));
+    }
     let answer = loop {
         let Some(line) = reader.answer("Allow? [y]es, [a]lways in this session, [n]o, ne[v]er in this session: ").await else {
             break Answer::Deny;

@@ -226,7 +226,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     let (model, wire, model_id) = model(named.as_deref(), &env, &settings).await?;
     let surface = sid_tools::with_shells(settings.shells.unwrap_or(Shells::Sigit));
     let mut part = match setup.as_ref().zip(agent) {
-        Some((setup, agent)) => agents::part(setup, agent, surface)?,
+        Some((setup, agent)) => agents::part(setup, agent)?,
         None => agents::Part { tools: surface, asked: BTreeMap::new(), notices: Vec::new() },
     };
     // What the settings say of a tool counts more than its switch.

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Status, Stop};
 use sid_policy::{Answer, Permit, Question, Refusal, Request, Review, Verdict};
 use sid_sandbox::{Confined, resolve};
-use sid_tools::Action;
+use sid_tools::{Action, Plan};
 
 use crate::{
     AfterCut, Cut, Engine, Failed, Interrupt, WhenUnavailable,
@@ -42,7 +42,7 @@ impl Planned {
 enum Judged {
     Ready(Ready),
     Review(Planned, Request),
-    Ask(Planned, Question),
+    Ask(Planned, Box<Question>, Option<Plan>),
 }
 
 fn denied(Refusal(why): Refusal) -> Outcome {
@@ -65,7 +65,7 @@ impl Engine {
             tell(Event::Call { id: call.id.clone(), tool: call.tool.clone(), args: call.args.clone() });
             judged.push(match self.judged(&call) {
                 Ok(Judged::Ready(it)) => Ok(it),
-                Ok(Judged::Ask(it, question)) => match stop.or(self.asked(it, question)).await {
+                Ok(Judged::Ask(it, question, preview)) => match stop.or(self.asked(it, *question, preview)).await {
                     Ok(it) => it.map_err(|outcome| (call, outcome)),
                     Err(cut) => return Ok(Some(cut)),
                 },
@@ -113,14 +113,21 @@ impl Engine {
             Verdict::Deny(refusal) => return Err(denied(refusal)),
             Verdict::Fault(why) => return Err(Outcome::failed(format!("Error: {why}"))),
             Verdict::Review(request) => return Ok(Judged::Review(ready, request)),
-            Verdict::Ask(question) => return Ok(Judged::Ask(ready, question)),
+            Verdict::Ask(question) => {
+                let preview = if self.person.is_some() { tool.preview(&call.args, &self.view) } else { None };
+                return Ok(Judged::Ask(ready, Box::new(question), preview));
+            }
         };
         Ok(Judged::Ready(ready.with(permit)))
     }
 
     /// Asks a person. What they say for the whole session is remembered, and never lets more leave the workspace than this call.
-    async fn asked(&mut self, it: Planned, question: Question) -> Result<Ready, Outcome> {
-        let answer = ask(self.person.as_ref(), &question, &it.label).await;
+    async fn asked(&mut self, it: Planned, question: Question, preview: Option<Plan>) -> Result<Ready, Outcome> {
+        let preview = match preview {
+            Some(plan) => self.shown(plan).await,
+            None => None,
+        };
+        let answer = ask(self.person.as_ref(), &question, &it.label, preview).await;
         let tool = question.access().tool.clone();
         match answer {
             Answer::Always if !question.elevates() => {
@@ -132,6 +139,14 @@ impl Engine {
             _ => {}
         }
         question.answer(answer).map(|permit| it.with(permit)).map_err(denied)
+    }
+
+    /// What a call would do, as its tool shows it; looking is judged too. `None`: it can't be shown.
+    async fn shown(&self, plan: Plan) -> Option<String> {
+        let Verdict::Allow(permit) = self.rules.judge(resolve(plan.access)) else { return None };
+        let outcome = (plan.action)(&Confined::enter(&self.host, permit), std::sync::Arc::default()).await;
+        let text = self.redact(outcome.text);
+        (outcome.status == Status::Ok && !text.trim().is_empty()).then_some(text)
     }
 
     /// Has a crossing reviewed, and the verdict journalled before anything follows from it.
@@ -154,7 +169,7 @@ impl Engine {
         };
         let unjudged = matches!(done.review, Review::Unavailable(_)) && self.review.when_unavailable == WhenUnavailable::Ask;
         if unjudged && self.person.is_some() {
-            return Ok(self.asked(it, request.into_question()).await);
+            return Ok(self.asked(it, request.into_question(), None).await);
         }
         let decided = request.decide(&done.review, done.evidence);
         let outcome = match (&decided, &done.review) {

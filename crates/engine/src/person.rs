@@ -12,6 +12,8 @@ pub struct Asked {
     pub tool: String,
     /// What the call would do.
     pub label: String,
+    /// What it would do, as its tool shows it.
+    pub preview: Option<String>,
     /// Why it is asked, as half a sentence.
     pub why: String,
     reply: oneshot::Sender<Answer>,
@@ -26,10 +28,10 @@ impl Asked {
 }
 
 /// Asks, and waits.
-pub(crate) async fn ask(person: Option<&Person>, question: &Question, label: &str) -> Answer {
+pub(crate) async fn ask(person: Option<&Person>, question: &Question, label: &str, preview: Option<String>) -> Answer {
     let Some(person) = person else { return Answer::Nobody };
     let (reply, answer) = oneshot::channel();
-    let asked = Asked { tool: question.access().tool.clone(), label: label.to_owned(), why: question.why.clone(), reply };
+    let asked = Asked { tool: question.access().tool.clone(), label: label.to_owned(), preview, why: question.why.clone(), reply };
     if person.send(asked).is_err() {
         return Answer::Nobody;
     }

@@ -37,6 +37,8 @@ pub struct External {
     pub program: PathBuf,
     /// How long it may run.
     pub timeout: Option<Duration>,
+    /// Whether it shows what it would do, before a person is asked.
+    pub confirm: bool,
     /// Fields of the service that are its own.
     pub variables: Vec<(String, String)>,
     /// Every service of the configuration, for programs that call others.
@@ -53,6 +55,8 @@ pub struct External {
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// Between asking a program to stop and killing it.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a preview may take.
+const CONFIRM: Duration = Duration::from_secs(5);
 /// Bytes of a result.
 const RESULT: u64 = 8 << 20;
 /// Bytes of what a program printed that an error repeats.
@@ -88,9 +92,19 @@ impl Tool for External {
     fn schema(&self) -> &str {
         &self.schema
     }
+    fn preview(&self, raw: &str, view: &View) -> Option<Plan> {
+        let input: Map<String, Value> = args::parse(raw).ok().filter(|_| self.confirm)?;
+        let exec = Exec { command: self.script(view, "confirm"), cwd: view.cwd.clone(), escalate: None, shell: None };
+        let (it, workspace) = (self.clone(), view.cwd.clone());
+        Some(Plan {
+            label: format!("preview of {}", self.name),
+            access: Access::none(&self.name, "preview").looks(exec),
+            action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, workspace).await })),
+        })
+    }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let input: Map<String, Value> = args::parse(raw)?;
-        let exec = Exec { command: self.script(view), cwd: view.cwd.clone(), escalate: None, shell: None };
+        let exec = Exec { command: self.script(view, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
         let label = format!("{} {}", self.name, Value::Object(input.clone()));
         let access = Access::none(&self.name, "external").runs(exec).described(format!("running the tool {label}"));
         let (it, workspace) = (self.clone(), view.cwd.clone());
@@ -103,8 +117,8 @@ impl Tool for External {
 }
 
 impl External {
-    /// The shell's part: the variables, every value as it is, then the program.
-    fn script(&self, view: &View) -> String {
+    /// The shell's part: the variables, every value as it is, then the program with its subcommand.
+    fn script(&self, view: &View, subcommand: &str) -> String {
         let mut out = format!("S=${SCRATCH}\n");
         let prefix = prefix(&self.service);
         let own = self.bindings(&prefix, &view.cwd.to_string_lossy());
@@ -123,7 +137,7 @@ impl External {
         for (name, value) in all {
             out.push_str(&format!("export {name}={}\n", value.for_shell()));
         }
-        out + &format!("unset S\nexec {} run", quoted(&self.program.to_string_lossy()))
+        out + &format!("unset S\nexec {} {subcommand}", quoted(&self.program.to_string_lossy()))
     }
 
     fn conf_path(&self) -> Shown {
@@ -164,6 +178,23 @@ impl External {
         outcome
     }
 
+    /// Has the program show what a call would do.
+    async fn show(&self, place: &Confined<'_>, input: &Map<String, Value>, workspace: PathBuf) -> Outcome {
+        let scratch = match place.scratch() {
+            Ok(it) => it,
+            Err(why) => return error(why),
+        };
+        let ran = match self.request(&scratch, input, &workspace.to_string_lossy()) {
+            Ok(_) => place.run_in(&scratch, Limits { time: CONFIRM, grace: Duration::ZERO, output: OUTPUT }).await,
+            Err(why) => return error(why),
+        };
+        match ran {
+            Ok(ran) if ran.exit == Exit::Code(0) && !ran.timed_out => Outcome::ok(ran.output.text.trim()),
+            Ok(ran) => error(said(&ran)),
+            Err(why) => error(why),
+        }
+    }
+
     /// Asks the program, and reads its answer. An error is what the model reads after the tool's name.
     async fn ask(
         &self,
@@ -172,6 +203,16 @@ impl External {
         input: &Map<String, Value>,
         workspace: &str,
     ) -> Result<Outcome, String> {
+        let id = self.request(scratch, input, workspace)?;
+        let limits = Limits { time: self.timeout.unwrap_or(FOR_EVER), grace: GRACE, output: OUTPUT };
+        let ran = place.run_in(scratch, limits).await.map_err(|why| format!("failed to launch: {why}"))?;
+        let aftermath = ran.aftermath.clone();
+        let outcome = self.answer(&ran, scratch, &id).map_err(|why| format!("{why}{}", said(&ran)));
+        outcome.map(|it| after(it, aftermath))
+    }
+
+    /// Writes the request and what services find under their prefixes; returns the request's id.
+    fn request(&self, scratch: &Scratch, input: &Map<String, Value>, workspace: &str) -> Result<String, String> {
         let dir = scratch.dir().to_string_lossy().into_owned();
         let id = format!("sidreq_{}", scratch.dir().file_name().unwrap_or_default().to_string_lossy());
         let request = json!({
@@ -193,11 +234,7 @@ impl External {
         written
             .and_then(|()| scratch.write("tool-invoke.conf", overlay.as_bytes()))
             .map_err(|err| format!("could not be asked: {err}"))?;
-        let limits = Limits { time: self.timeout.unwrap_or(FOR_EVER), grace: GRACE, output: OUTPUT };
-        let ran = place.run_in(scratch, limits).await.map_err(|why| format!("failed to launch: {why}"))?;
-        let aftermath = ran.aftermath.clone();
-        let outcome = self.answer(&ran, scratch, &id).map_err(|why| format!("{why}{}", said(&ran)));
-        outcome.map(|it| after(it, aftermath))
+        Ok(id)
     }
 
     fn answer(&self, ran: &Ran, scratch: &Scratch, id: &str) -> Result<Outcome, String> {

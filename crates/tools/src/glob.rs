@@ -51,41 +51,50 @@ impl Tool for Glob {
         let Args { pattern, path, include_ignored } = args::parse(raw)?;
         let (base, below) = split(&pattern);
         let base = base.unwrap_or_else(|| view.path(path.as_deref().unwrap_or(".")));
-        let exact = !below.contains(['*', '?', '[', '{']);
-        let matcher = matcher(&below)?;
-        let mut access = Access::none(self.name(), "glob").reads(base);
-        if exact {
-            let file = access.paths[0].path.join(&below);
-            access = access.reads(file);
-        }
         let ignored = if include_ignored { Ignored::Walked } else { Ignored::LeftOut };
-        Ok(Plan {
-            label: format!("glob {pattern}"),
-            access,
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    if exact {
-                        return match place.path(1) {
-                            Ok((path, _)) if path.exists() => Outcome::ok(path.display().to_string()),
-                            _ => Outcome::ok(format!("No files found: {below} does not exist.")),
-                        };
-                    }
-                    let root = match place.path(0) {
-                        Ok((path, sid_policy::Kind::Folder)) => path,
-                        Ok((path, _)) => return error(format!("{} is not a folder.", path.display())),
-                        Err(err) => return error(err),
-                    };
-                    if let Some(why) = refuse(&root) {
-                        return error(why);
-                    }
-                    let (hider, stop) = (place.hider(), Stop::default());
-                    let flag = stop.flag();
-                    let job = move || search(&root, &matcher, ignored, &hider, &flag);
-                    tokio::task::spawn_blocking(job).await.map_or_else(|err| error(err.to_string()), |it| render(&pattern, it))
-                })
-            }),
-        })
+        plan(self.name(), &pattern, &below, base, ignored)
     }
+}
+
+/// The plan of a search for `below`, a pattern below `base`.
+///
+/// # Errors
+/// What is wrong with the pattern.
+pub(crate) fn plan(tool: &str, pattern: &str, below: &str, base: PathBuf, ignored: Ignored) -> Result<Plan, String> {
+    let (pattern, below) = (pattern.to_owned(), below.to_owned());
+    let exact = !below.contains(['*', '?', '[', '{']);
+    let matcher = matcher(&below)?;
+    let mut access = Access::none(tool, "glob").reads(base);
+    if exact {
+        let file = access.paths[0].path.join(&below);
+        access = access.reads(file);
+    }
+    Ok(Plan {
+        label: format!("glob {pattern}"),
+        access,
+        action: Box::new(move |place, _| {
+            Box::pin(async move {
+                if exact {
+                    return match place.path(1) {
+                        Ok((path, _)) if path.exists() => Outcome::ok(path.display().to_string()),
+                        _ => Outcome::ok(format!("No files found: {below} does not exist.")),
+                    };
+                }
+                let root = match place.path(0) {
+                    Ok((path, sid_policy::Kind::Folder)) => path,
+                    Ok((path, _)) => return error(format!("{} is not a folder.", path.display())),
+                    Err(err) => return error(err),
+                };
+                if let Some(why) = refuse(&root) {
+                    return error(why);
+                }
+                let (hider, stop) = (place.hider(), Stop::default());
+                let flag = stop.flag();
+                let job = move || search(&root, &matcher, ignored, &hider, &flag);
+                tokio::task::spawn_blocking(job).await.map_or_else(|err| error(err.to_string()), |it| render(&pattern, it))
+            })
+        }),
+    })
 }
 
 /// An absolute pattern's leading folders without wildcards, and the rest.

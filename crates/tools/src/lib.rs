@@ -5,7 +5,9 @@ mod claude;
 mod codex;
 mod create;
 mod delete;
+pub mod diff;
 mod edit;
+mod editor;
 mod external;
 mod folder;
 mod git;
@@ -14,6 +16,7 @@ mod grok;
 mod hook;
 mod jobs;
 mod list;
+mod rc;
 mod read;
 mod search;
 mod shell;
@@ -30,6 +33,7 @@ use std::{
 };
 
 pub use bash::Bash;
+pub use editor::TextEditor;
 pub use external::{External, Keep};
 pub use hook::Hook;
 use sid_core::{Contact, Outcome, Seen};
@@ -88,6 +92,10 @@ pub trait Tool: Send + Sync {
     fn for_reviewer(&self) -> bool {
         false
     }
+    /// What a person may see of a call before they are asked: a plan that only looks, whose outcome is shown to them.
+    fn preview(&self, _args: &str, _view: &View) -> Option<Plan> {
+        None
+    }
     /// Reads the arguments and declares.
     ///
     /// # Errors
@@ -127,10 +135,18 @@ impl Shells {
     }
 }
 
-/// The tools that rc configurations name beyond those of the surface.
+/// The built-in tools of rc configurations, by the names of their services; `bash` is [`Bash`].
 #[must_use]
-pub fn git() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(git::GitStatus), Box::new(git::GitDiff)]
+pub fn built_in(service: &str) -> Option<Box<dyn Tool>> {
+    Some(match service {
+        "edit" => Box::new(TextEditor),
+        "read" => Box::new(rc::Read),
+        "search" => Box::new(rc::Search),
+        "glob" => Box::new(rc::Glob),
+        "git_status" => Box::new(git::GitStatus),
+        "git_diff" => Box::new(git::GitDiff),
+        _ => return None,
+    })
 }
 
 /// The tools of the `sigit` surface with another family's shells.

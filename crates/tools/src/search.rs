@@ -58,29 +58,60 @@ impl Tool for SearchFiles {
     }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
         let args: Args = args::parse(raw)?;
-        let query = Query::new(&args)?;
+        let query = Query::new(&args, As::Expression)?;
         let access = Access::none(self.name(), "search").reads(view.path(args.path.as_deref().unwrap_or(".")));
-        Ok(Plan {
-            label: format!("search {}", args.pattern),
-            access,
-            action: Box::new(move |place, _| {
-                Box::pin(async move {
-                    let (root, kind) = match place.path(0) {
-                        Ok((path, Kind::Missing)) => return error(format!("{} does not exist.", path.display())),
-                        Ok((path, Kind::Special)) => return error(format!("{} is not a regular file.", path.display())),
-                        Ok((path, kind)) => match refuse(&path) {
-                            Some(why) => return error(why),
-                            None => (path, kind),
-                        },
-                        Err(err) => return error(err),
-                    };
-                    let (hider, stop, pattern) = (place.hider(), Stop::default(), args.pattern);
-                    let flag = stop.flag();
-                    let job = move || query.run(&root, kind, &hider, &flag);
-                    tokio::task::spawn_blocking(job).await.map_or_else(|err| error(err.to_string()), |it| it.render(&pattern))
-                })
-            }),
-        })
+        Ok(planned(query, args.pattern, access))
+    }
+}
+
+/// What a pattern is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum As {
+    /// A regular expression.
+    Expression,
+    /// The very text.
+    Text,
+}
+
+/// The plan of a search under another name.
+///
+/// # Errors
+/// What is wrong with the pattern.
+pub(crate) fn plan(tool: &str, pattern: String, what: As, path: PathBuf, names: Option<&str>, most: i64) -> Result<Plan, String> {
+    let args = Args {
+        pattern,
+        path: None,
+        file_glob: names.map(str::to_owned),
+        max_results: Some(most),
+        context_lines: None,
+        ignore_case: false,
+        include_ignored: false,
+    };
+    let query = Query::new(&args, what)?;
+    Ok(planned(query, args.pattern, Access::none(tool, "search").reads(path)))
+}
+
+fn planned(query: Query, pattern: String, access: Access) -> Plan {
+    Plan {
+        label: format!("search {pattern}"),
+        access,
+        action: Box::new(move |place, _| {
+            Box::pin(async move {
+                let (root, kind) = match place.path(0) {
+                    Ok((path, Kind::Missing)) => return error(format!("{} does not exist.", path.display())),
+                    Ok((path, Kind::Special)) => return error(format!("{} is not a regular file.", path.display())),
+                    Ok((path, kind)) => match refuse(&path) {
+                        Some(why) => return error(why),
+                        None => (path, kind),
+                    },
+                    Err(err) => return error(err),
+                };
+                let (hider, stop) = (place.hider(), Stop::default());
+                let flag = stop.flag();
+                let job = move || query.run(&root, kind, &hider, &flag);
+                tokio::task::spawn_blocking(job).await.map_or_else(|err| error(err.to_string()), |it| it.render(&pattern))
+            })
+        }),
     }
 }
 
@@ -109,9 +140,12 @@ struct Query {
 }
 
 impl Query {
-    fn new(args: &Args) -> Result<Self, String> {
-        let matcher =
-            RegexMatcherBuilder::new().case_insensitive(args.ignore_case).line_terminator(Some(b'\n')).build(&args.pattern);
+    fn new(args: &Args, what: As) -> Result<Self, String> {
+        let matcher = RegexMatcherBuilder::new()
+            .case_insensitive(args.ignore_case)
+            .line_terminator(Some(b'\n'))
+            .fixed_strings(what == As::Text)
+            .build(&args.pattern);
         let matcher = matcher.map_err(|err| format!("the pattern is not a valid regular expression: {err}"))?;
         let names = args.file_glob.as_deref().map(|it| GlobBuilder::new(it).build().map(|it| it.compile_matcher())).transpose();
         let names = names.map_err(|err| format!("file_glob is not valid: {err}"))?;

@@ -190,7 +190,7 @@ fn flatten(text: &str) -> (String, Vec<usize>) {
 }
 
 /// How the line at `at` ends; the last line ends as the one before it.
-fn line_end_at(text: &str, at: usize) -> &'static str {
+pub(crate) fn line_end_at(text: &str, at: usize) -> &'static str {
     let end = |part: &str| -> Option<&'static str> {
         let it = part.find(['\n', '\r'])?;
         Some(if part[it..].starts_with("\r\n") {
@@ -213,7 +213,7 @@ fn line_end_at(text: &str, at: usize) -> &'static str {
     }
 }
 
-fn with_line_ends(new: &str, end: &str) -> String {
+pub(crate) fn with_line_ends(new: &str, end: &str) -> String {
     if end == "\n" {
         return new.to_owned();
     }

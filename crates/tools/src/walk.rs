@@ -43,6 +43,15 @@ fn builder(root: &Path, ignored: Ignored, hider: Hider) -> WalkBuilder {
     it
 }
 
+/// What is below `root`, `depth` levels deep, relative to it, sorted, without hidden entries.
+pub(crate) fn below(root: &Path, depth: usize, hider: Hider) -> Vec<std::path::PathBuf> {
+    let mut it = builder(root, Ignored::Walked, hider);
+    let walk = it.hidden(true).max_depth(Some(depth)).build().filter_map(Result::ok).filter(|it| it.depth() > 0);
+    let mut out: Vec<_> = walk.filter_map(|it| it.path().strip_prefix(root).ok().map(Path::to_path_buf)).collect();
+    out.sort_unstable();
+    out
+}
+
 /// All files below `root` that a search would look at, relative to it, sorted; for oracles.
 #[must_use]
 pub fn files(root: &Path, hider: Hider) -> Vec<std::path::PathBuf> {

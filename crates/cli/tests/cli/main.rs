@@ -4,6 +4,7 @@ mod bash;
 mod bounds;
 mod builds;
 mod decisions;
+mod editor;
 mod edits;
 mod escapes;
 mod headless;

@@ -74,7 +74,7 @@ fn an_agents_prompt_tools_and_model_are_used() {
     let request = it.fake().requests()[1].json();
     assert_eq!(request["model"], "other");
     let names: Vec<&str> = request["tools"].as_array().unwrap().iter().map(|it| it["function"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["read_file", "list_directory", "search_files"]);
+    assert_eq!(names, ["read", "search"]);
 }
 
 #[test]

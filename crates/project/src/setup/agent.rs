@@ -86,6 +86,9 @@ pub struct Agent {
     pub hook: Option<PathBuf>,
 }
 
+/// Whole sets of tools, as model families know them.
+const SURFACES: &[&str] = &["@sigit", "@claude", "@codex", "@grok"];
+
 /// Tokens of thinking when it is only switched on.
 const THINKING: u32 = 1024;
 
@@ -200,6 +203,15 @@ impl Reader<'_> {
     fn tools(&mut self) -> Vec<ToolUse> {
         let mut out: Vec<ToolUse> = Vec::new();
         for name in self.words("TOOLS") {
+            if name.starts_with('@') {
+                if SURFACES.contains(&name.as_str()) {
+                    out.push(ToolUse { exposed: name, service: String::new() });
+                } else {
+                    let text = format!("the agent `{}` lists `{name}`; the surfaces are {}", self.id, SURFACES.join(", "));
+                    self.complain("TOOLS", text);
+                }
+                continue;
+            }
             let Some(service) = self.tools_rc.find(&name).map(str::to_owned) else {
                 self.complain("TOOLS", format!("the agent `{}` lists `{name}`, which is no tool of tools.conf", self.id));
                 continue;

@@ -98,6 +98,11 @@ impl Reader<'_> {
         let program = find_file(&self.root.join("tools"), &names, "");
         let manifest = find_file(&self.root.join("tools"), &names, ".json");
         let (program, manifest) = match (built_in, program) {
+            // A program of the user's takes the place of a built-in tool; not of the shell, which is no program's work.
+            (Some(it), Some(path)) if *it != "bash" && (*it == "edit" || manifest.is_some()) => {
+                let program = self.program(&canonical, place.as_ref(), Some(path));
+                (program, manifest.and_then(|it| self.manifest(&canonical, place.as_ref(), Some(it))))
+            }
             (Some(_), _) => (None, None),
             (None, program) => {
                 (self.program(&canonical, place.as_ref(), program), self.manifest(&canonical, place.as_ref(), manifest))
