@@ -14,10 +14,73 @@ pub(crate) struct Cli {
     /// Talk line by line, also where standard input is no terminal
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Run a command in the agent's shell, and leave: a check of the configuration, without a model
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
+    pub(crate) bash_debug: Option<String>,
+    #[command(flatten)]
+    pub(crate) params: ParamArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// How the model is asked to answer, for line mode; an agent's own fields count more.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ParamArgs {
+    /// The model; the same as --model
+    #[arg(long, value_name = "MODEL", conflicts_with = "model")]
+    pub(crate) param_model: Option<String>,
+    /// What the model is told before everything
+    #[arg(long, value_name = "PROMPT", allow_hyphen_values = true)]
+    pub(crate) param_system: Option<String>,
+    /// The most tokens of an answer
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) param_max_tokens: Option<u32>,
+    /// Sampling temperature, 0 to 1
+    #[arg(long, value_name = "TEMP", value_parser = unit, allow_hyphen_values = true)]
+    pub(crate) param_temperature: Option<f64>,
+    /// Nucleus sampling, 0 to 1
+    #[arg(long, value_name = "TOP_P", value_parser = unit, allow_hyphen_values = true)]
+    pub(crate) param_top_p: Option<f64>,
+    /// How many tokens are considered
+    #[arg(long, value_name = "TOP_K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) param_top_k: Option<u32>,
+    /// Tokens of thinking
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) param_thinking: Option<u32>,
+    /// No colours; sid uses none in line mode, and tools are told by NO_COLOR
+    #[arg(long)]
+    pub(crate) param_no_color: bool,
+}
+
+fn unit(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|it| (0.0..=1.0).contains(it));
+    found.ok_or_else(|| "it must be a number from 0 to 1".to_owned())
+}
+
+/// Long options that may be spelled with one dash, as sid's manual does.
+const ONE_DASH: &[&str] = &["param-", "resume", "bash-debug", "help"];
+
+/// The same arguments with two dashes.
+pub(crate) fn spelled(given: Vec<std::ffi::OsString>) -> Vec<std::ffi::OsString> {
+    let mut over = false;
+    let twice = |it: std::ffi::OsString| {
+        over |= it == "--";
+        let short = it.to_str().and_then(|it| it.strip_prefix('-')).filter(|it| !over && !it.starts_with('-'));
+        match short {
+            Some(name)
+                if ONE_DASH
+                    .iter()
+                    .any(|it| if it.ends_with('-') { name.starts_with(it) } else { name.split('=').next() == Some(it) }) =>
+            {
+                format!("--{name}").into()
+            }
+            _ => it,
+        }
+    };
+    given.into_iter().map(twice).collect()
 }
 
 #[derive(Debug, Subcommand)]

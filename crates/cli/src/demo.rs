@@ -53,6 +53,9 @@ fn play(dir: &Path) -> ExitCode {
     say(&format!("> {PROMPT}\n"));
     let sessions = dir.join("sessions");
     let code = execute(Job {
+        params: crate::run::Params::default(),
+        recording: None,
+        parent: None,
         prompt: PROMPT.to_owned(),
         cwd: dir.join("workspace"),
         roots: Vec::new(),

@@ -23,6 +23,9 @@ pub(crate) fn markdown(records: &[Record]) -> String {
                 done
             }
             Record::Reviewed(it) => writeln!(out, "*Review: {}{}: {}*\n", it.outcome, risk(it), it.rationale),
+            Record::Compacted(it) => {
+                writeln!(out, "*The conversation was replaced by this summary:*\n\n{}\n", it.summary.trim_end())
+            }
             Record::Started(_) => Ok(()),
             Record::Finished(it) => {
                 let status = if it.outcome.status == Status::Ok { "" } else { " (not ok)" };
@@ -86,6 +89,7 @@ pub(crate) fn show(records: &[Record]) -> String {
                 )
             }
             Record::Reviewed(it) => format!("review   {}{}: {}", it.outcome, risk(it), one_line(&it.rationale, 200)),
+            Record::Compacted(it) => format!("compact  {}", one_line(&it.summary, 200)),
             Record::Started(it) => format!("started  {} [{}]", one_line(&it.label, 120), it.bounds),
             Record::Finished(it) => {
                 format!("{:<8} {}", format!("{:?}", it.outcome.status).to_lowercase(), one_line(&it.outcome.text, 160))

@@ -2,6 +2,7 @@
 //! is decided here.
 mod agents;
 mod args;
+mod commands;
 mod config;
 mod demo;
 mod doctor;
@@ -36,7 +37,7 @@ const NOT_PARSED: u8 = 64;
 /// Runs the program: parses argv, does what it says, returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let given: Vec<_> = std::env::args_os().collect();
+    let given = args::spelled(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&given) {
         Ok(it) => it,
         Err(err) => return refuse(&err, &given),
@@ -60,7 +61,8 @@ pub fn main() -> ExitCode {
         }
         Some(Command::Man { dir }) => man(&dir),
         None if !cli.prompt.is_empty() => run::run(None, cli.prompt, &cli.run),
-        None if cli.plain || std::io::stdin().is_terminal() => line::line(&cli.run),
+        None if cli.bash_debug.is_some() => line::bash_debug(&cli.run, &cli.params, cli.bash_debug.as_deref().unwrap_or_default()),
+        None if cli.plain || std::io::stdin().is_terminal() => line::line(&cli.run, &cli.params),
         None => {
             say(
                 "sid: the editor front end is not part of this build; give a prompt (sid run PROMPT), or talk line by line (sid --plain)",

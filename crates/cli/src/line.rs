@@ -4,41 +4,66 @@ use std::{
     process::ExitCode,
 };
 
-use sid_core::one_line;
+use serde_json::json;
+use sid_core::{Assistant, Call, CallId, End, Event, Part, Record, one_line};
 use sid_engine::{Asked, Engine, Failed, Interrupt};
-use sid_policy::{Answer, Mode};
+use sid_policy::Answer;
+use sid_provider::Replay;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     NOT_PARSED,
-    args::{Output, RunArgs},
+    args::{Output, ParamArgs, RunArgs},
+    commands::{After, command},
     print::{Printer, Style},
-    run::{Job, open},
+    run::{Job, Params, open},
     say,
     signals::Stopper,
 };
-
-/// What a line that begins with a slash can be, and what it does.
-const COMMANDS: &[(&str, &str)] = &[
-    ("/help", "this list"),
-    ("/mode [NAME]", "show or change the mode"),
-    ("/stats", "what the session took so far"),
-    ("/quit", "leave (also /exit, /q, Ctrl-D)"),
-];
 
 /// What children get to end when the program ends.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Talks until the person leaves.
-pub(crate) fn line(args: &RunArgs) -> ExitCode {
+pub(crate) fn line(args: &RunArgs, params: &ParamArgs) -> ExitCode {
+    driven(args, params, talk)
+}
+
+/// Runs one command in the agent's shell and says what it said. It goes the way of a model's call, without a model.
+pub(crate) fn bash_debug(args: &RunArgs, params: &ParamArgs, command: &str) -> ExitCode {
+    let call =
+        |id: &str| Call { id: CallId(id.to_owned()), tool: "bash".to_owned(), args: json!({ "command": command }).to_string() };
+    let answers = [vec![Part::Call(call("call_debug"))], vec![Part::Text("done".to_owned())]];
+    let lines = answers.map(|parts| serde_json::to_string(&Record::Assistant(Assistant { parts, ..Assistant::default() })));
+    let text: String = lines.into_iter().filter_map(Result::ok).map(|it| it + "\n").collect();
+    driven(args, params, |mut job| async move {
+        job.recording = Replay::parse("--bash-debug", &text).ok();
+        debugged(job).await
+    })
+}
+
+/// Reads the arguments and runs what is made of them.
+fn driven<F: Future<Output = ExitCode>>(args: &RunArgs, params: &ParamArgs, what: impl FnOnce(Job) -> F) -> ExitCode {
     let job = match Job::without_prompt(args) {
         Ok(_) if args.output == Output::Jsonl => Err("--output jsonl is for `sid run`".to_owned()),
+        Ok(job) => Ok(Job {
+            model: params.param_model.clone().or(job.model),
+            params: Params {
+                system: params.param_system.clone(),
+                max_tokens: params.param_max_tokens,
+                temperature: params.param_temperature,
+                top_p: params.param_top_p,
+                top_k: params.param_top_k,
+                thinking: params.param_thinking,
+            },
+            ..job
+        }),
         it => it,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|err| err.to_string());
     match job.and_then(|job| Ok((job, runtime?))) {
         Ok((job, runtime)) => {
-            let code = runtime.block_on(talk(job));
+            let code = runtime.block_on(what(job));
             // The thread that reads may still wait for a line.
             runtime.shutdown_background();
             code
@@ -50,39 +75,99 @@ pub(crate) fn line(args: &RunArgs) -> ExitCode {
     }
 }
 
-async fn talk(mut job: Job) -> ExitCode {
-    let (stopper, asked) = match Stopper::listen() {
-        Ok(it) => it,
-        Err(err) => {
+/// A person before a session.
+struct Seat {
+    stopper: Stopper,
+    interrupt: Interrupt,
+    reader: Reader,
+    questions: mpsc::UnboundedReceiver<Asked>,
+    engine: Engine,
+}
+
+impl Seat {
+    /// Asks what has to be asked before anything starts, and opens the session. Else the exit code.
+    async fn take(job: &mut Job) -> Result<Self, ExitCode> {
+        let (stopper, asked) = Stopper::listen().map_err(|err| {
             say(&format!("sid: signals can't be heard: {err}"));
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
+        })?;
+        let reader = Reader::start(stopper.clone());
+        trusted(&reader, job).await;
+        if let Some(it) = crate::run::manual_agent(job) {
+            if !reader.agrees(&format!("The agent '{it}' is MANUAL. Start it? [y]es, [n]o: ")).await {
+                say("Not started.");
+                return Err(ExitCode::SUCCESS);
+            }
+            job.agent = Some(it);
         }
-    };
-    let reader = Reader::start(stopper.clone());
-    trusted(&reader, &job).await;
-    if let Some(it) = crate::run::manual_agent(&job) {
-        if !reader.agrees(&format!("The agent '{it}' is MANUAL. Start it? [y]es, [n]o: ")).await {
-            say("Not started.");
-            return ExitCode::SUCCESS;
-        }
-        job.agent = Some(it);
-    }
-    let (person, mut questions) = mpsc::unbounded_channel();
-    job.person = Some(person);
-    let mut printer = Printer::new(Style::Text);
-    let mut engine = match open(job, &mut printer).await {
-        Ok(it) => it,
-        Err(why) => {
+        let (person, questions) = mpsc::unbounded_channel();
+        job.person = Some(person);
+        let engine = open(job.clone(), &mut Printer::new(Style::Text)).await.map_err(|why| {
             say(&format!("sid: {why}"));
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
+        })?;
+        Ok(Self { stopper, interrupt: Interrupt::new(asked), reader, questions, engine })
+    }
+
+    /// One turn. It goes on being looked after: it can be stopped at a question.
+    async fn turn(&mut self, text: String, tell: &mut dyn FnMut(Event)) -> Result<End, Failed> {
+        let turn = self.engine.turn(text, &self.interrupt, tell);
+        tokio::pin!(turn);
+        let mut question = None;
+        loop {
+            tokio::select! {
+                done = &mut turn => return done,
+                Some(asked) = self.questions.recv(), if question.is_none() => question = Some(Box::pin(answer(&self.reader, asked))),
+                () = async { match &mut question { Some(it) => it.await, None => std::future::pending().await } } => question = None,
+            }
         }
+    }
+}
+
+/// What the agent's shell says to one command.
+async fn debugged(mut job: Job) -> ExitCode {
+    let mut seat = match Seat::take(&mut job).await {
+        Ok(it) => it,
+        Err(code) => return code,
     };
-    say(&format!("Mode: {}. /help lists what you can do here besides talking.", engine.permissions().mode()));
-    let interrupt = Interrupt::new(asked);
+    if !seat.engine.has_tool("bash") {
+        say("sid: the agent has no `bash`; name it in its `_TOOLS`, and switch it on in tools.conf");
+        return ExitCode::FAILURE;
+    }
+    let mut said = None;
+    let done = seat
+        .turn("--bash-debug".to_owned(), &mut |event| {
+            if let Event::Result { content, error, .. } = event {
+                said = Some((content, error));
+            }
+        })
+        .await;
+    seat.engine.close(GRACE).await;
+    match (done, said) {
+        (Ok(_), Some((text, error))) => {
+            let end = if text.ends_with('\n') { "" } else { "\n" };
+            let _closed = write!(std::io::stdout(), "{text}{end}");
+            if error { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        }
+        (Ok(_), None) => seat.stopper.signal().map_or(ExitCode::FAILURE, ended_by),
+        (Err(why), _) => {
+            say(&format!("sid: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn talk(mut job: Job) -> ExitCode {
+    let mut seat = match Seat::take(&mut job).await {
+        Ok(it) => it,
+        Err(code) => return code,
+    };
+    let stopper = seat.stopper.clone();
+    say(&format!("Mode: {}. /help lists what you can do here besides talking.", seat.engine.permissions().mode()));
     let mut code = ExitCode::SUCCESS;
     loop {
         let text = tokio::select! {
-            text = reader.message() => match text {
+            text = seat.reader.message() => match text {
                 Some(it) => it,
                 None => break,
             },
@@ -91,29 +176,22 @@ async fn talk(mut job: Job) -> ExitCode {
                 break;
             }
         };
-        if text.starts_with('/') {
-            if !command(&mut engine, &text) {
-                break;
+        let text = if text.starts_with('/') {
+            let (left, after) = command(seat.engine, &mut job, &text, &seat.interrupt).await;
+            let Some(engine) = left else { return ExitCode::FAILURE };
+            seat.engine = engine;
+            stopper.again();
+            match after {
+                After::Prompt => continue,
+                After::Send(text) => text,
+                After::Leave => break,
             }
-            continue;
-        }
+        } else {
+            text
+        };
         let mut printer = Printer::new(Style::Text);
         printer.stops(stopper.clone());
-        let done = {
-            let mut tell = |event| printer.event(event);
-            let turn = engine.turn(text, &interrupt, &mut tell);
-            tokio::pin!(turn);
-            // The turn goes on being looked after: it can be stopped at a question.
-            let mut question = None;
-            loop {
-                tokio::select! {
-                    done = &mut turn => break done,
-                    Some(asked) = questions.recv(), if question.is_none() => question = Some(Box::pin(answer(&reader, asked))),
-                    () = async { match &mut question { Some(it) => it.await, None => std::future::pending().await } } => question = None,
-                }
-            }
-        };
-        match done {
+        match seat.turn(text, &mut |event| printer.event(event)).await {
             Ok(end) => {
                 printer.end(&end, std::time::Duration::ZERO);
                 if end.reason == "interrupted" {
@@ -128,7 +206,7 @@ async fn talk(mut job: Job) -> ExitCode {
         }
         stopper.again();
     }
-    engine.close(GRACE).await;
+    seat.engine.close(GRACE).await;
     code
 }
 
@@ -148,33 +226,6 @@ async fn trusted(reader: &Reader, job: &Job) {
     {
         say(&format!("sid: {why}"));
     }
-}
-
-/// Does what a command says. `false`: the person leaves.
-fn command(engine: &mut Engine, text: &str) -> bool {
-    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    match (name.to_ascii_lowercase().as_str(), rest.trim()) {
-        ("/quit" | "/exit" | "/q", _) => return false,
-        ("/help" | "/?", _) => {
-            let list: Vec<String> = COMMANDS.iter().map(|(name, what)| format!("{name:<14} {what}")).collect();
-            say(&list.join("\n"));
-            say("A line that ends in \\ goes on in the next. Ctrl-C stops a turn.");
-        }
-        ("/mode", "") => say(&format!("Mode: {}", engine.permissions().mode())),
-        ("/mode", name) => match name.parse::<Mode>() {
-            Ok(mode) => {
-                engine.permissions().set_mode(mode);
-                say(&format!("Mode: {mode}"));
-            }
-            Err(err) => say(&err.to_string()),
-        },
-        ("/stats", _) => {
-            let it = engine.session().usage();
-            say(&format!("{} tokens in, {} from the cache, {} out", it.input, it.cache_read, it.output));
-        }
-        (name, _) => say(&format!("There is no command {}; /help lists them.", one_line(name, 40))),
-    }
-    true
 }
 
 /// Asks the person. Whatever is no answer is asked again; the end of input is a no.

@@ -38,6 +38,11 @@ pub(crate) const SETTINGS: &[Key] = &[
         kind: Kind::OneOf(&["deny", "ask"]),
         doc: "what happens in auto when no review can be made; `ask` needs a front end with a person, and denies in headless runs",
     },
+    Key {
+        path: "context.compact_at",
+        kind: Kind::Number,
+        doc: "about how many tokens a conversation may have before it is replaced by a summary; 150000 if absent, 0: only when the provider refuses it",
+    },
     Key { path: "local_inference", kind: Kind::Switch, doc: "known from siGit; has no effect in this build, and says so" },
     Key { path: "hooks.session_start", kind: Kind::Texts, doc: "known from siGit; not run by this build, which says so" },
     Key { path: "hooks.pre_tool_use", kind: Kind::Texts, doc: "the same" },
@@ -85,6 +90,8 @@ pub(crate) struct Settings {
     pub(crate) when_unavailable: WhenUnavailable,
     pub(crate) shells: Option<Shells>,
     pub(crate) docker: Option<DockerSettings>,
+    /// Tokens from which conversations are compacted; 0 is never.
+    pub(crate) compact_at: Option<u64>,
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
@@ -131,6 +138,16 @@ impl Settings {
             layer.below("permissions.tools").filter_map(|(name, it)| Some((name.to_owned(), stance(text(it)?)?))).collect();
         let (docker, mut wrong) = docker(layer);
         self.docker = docker;
+        if let Some(Value::Number(n)) = layer.get("context.compact_at") {
+            match u64::try_from(*n) {
+                Ok(it) => self.compact_at = Some(it),
+                Err(_) => wrong.push(
+                    layer
+                        .complaint("context.compact_at", 0, format!("`context.compact_at` is {n}; it can't be below 0"))
+                        .to_string(),
+                ),
+            }
+        }
         let unused = ["local_inference", "hooks.session_start", "hooks.pre_tool_use", "hooks.post_tool_use"];
         let unused = unused.into_iter().filter(|it| layer.get(it).is_some());
         self.notices = unused.map(|it| format!("{}: `{it}` has no effect in this build", layer.file().display())).collect();
@@ -207,8 +224,14 @@ fn docker(layer: &Layer) -> (Option<DockerSettings>, Vec<String>) {
     (wanted.then_some(it), wrong)
 }
 
-/// What the environment says of models. `file://` values are read.
+/// What the environment says of models, as it was at the start: keys are wiped from it later.
 pub(crate) fn env() -> Result<Env, String> {
+    static KNOWN: std::sync::OnceLock<Result<Env, String>> = std::sync::OnceLock::new();
+    KNOWN.get_or_init(read_env).clone()
+}
+
+/// `file://` values are read.
+fn read_env() -> Result<Env, String> {
     let key = |name: &str| var(name).map(|it| key_of(it.trim(), Path::new(name))).transpose();
     Ok(Env {
         anthropic_key: match key("ANTHROPIC_API_KEY")? {

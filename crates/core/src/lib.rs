@@ -9,8 +9,8 @@ mod text;
 
 pub use event::{End, Event};
 pub use record::{
-    Assistant, Call, CallId, Contact, Delta, Finished, Opaque, Opened, Outcome, Part, Record, ReviewedCall, Seen, Source, Started,
-    Status, Stop, Usage, User,
+    Assistant, Call, CallId, Compacted, Contact, Delta, Finished, Opaque, Opened, Outcome, Parent, Part, Record, ReviewedCall,
+    Seen, Source, Started, Status, Stop, Usage, User,
 };
 pub use session::{Item, Next, Session};
 pub use text::{Visible, inert, one_line, visible};

@@ -307,6 +307,33 @@ pub struct ReviewedCall {
     pub usage: Usage,
 }
 
+/// A conversation was replaced by a summary of it: what the model sees begins here. All before stays in its journal.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// What the model that knew it all wrote down for one that knows nothing.
+    pub summary: String,
+    /// The person's last message, if it still waits for its answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub asked: String,
+    /// The session that was summarised; absent: this one, up to here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Parent>,
+    /// What the summary took.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+/// Another session, as it was found when it was summarised.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Its id.
+    pub session_id: String,
+    /// Its folder.
+    pub session_dir: String,
+}
+
 /// One durable fact. A journal is a sequence of these and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -317,6 +344,8 @@ pub enum Record {
     User(User),
     /// An answer of the model.
     Assistant(Assistant),
+    /// A summary took the place of the conversation.
+    Compacted(Compacted),
     /// A crossing was judged by automatic review.
     Reviewed(ReviewedCall),
     /// A call is about to touch the world.
@@ -343,6 +372,7 @@ impl Record {
             Self::Opened(it) => it.at,
             Self::User(it) => it.at,
             Self::Assistant(it) => it.at,
+            Self::Compacted(it) => it.at,
             Self::Reviewed(it) => it.at,
             Self::Started(it) => it.at,
             Self::Finished(it) => it.at,

@@ -4,7 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Assistant, Call, CallId, Finished, Opened, Outcome, Part, Record, Source, Status, Stop, Usage, visible};
+use crate::{Assistant, Call, CallId, Compacted, Finished, Opened, Outcome, Part, Record, Source, Status, Stop, Usage, visible};
 
 /// Something the model sees. The provider encodes items in order and never again.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +69,23 @@ pub struct Session {
     usage: Usage,
     seen: Arc<HashMap<String, String>>,
     denials: Denials,
+    /// The person's message that has no answer yet.
+    asked: String,
+    compacted: Option<Compacted>,
+    size: Size,
 }
+
+/// How long the conversation is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    /// Tokens that the provider counted, up to its last answer.
+    counted: u64,
+    /// Bytes that came since.
+    since: u64,
+}
+
+/// Bytes that a token has at least, as a rule: better too many tokens than too few.
+const BYTES: u64 = 3;
 
 /// Reviews of this turn: what stops a loop of refusals, since nobody is asked.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -136,6 +152,7 @@ impl Session {
                 if it.from == Source::Person {
                     self.rounds = 0;
                     self.denials = Denials::default();
+                    self.asked.clone_from(&it.text);
                     if self.title.is_empty() {
                         self.title = crate::one_line(&it.text, 80);
                     }
@@ -143,9 +160,11 @@ impl Session {
                 self.wrapping = it.from == Source::Sid;
                 self.last = Last::User;
                 let text = if it.added.is_empty() { it.text } else { format!("{}\n\n{}", it.text, it.added) };
+                self.size.since += text.len() as u64;
                 items.push(Item::User(text));
             }
             Record::Assistant(it) => self.answered(it, items),
+            Record::Compacted(it) => self.begins_anew(it, items),
             Record::Reviewed(it) => {
                 self.usage.add(it.usage);
                 self.denials.judged(it.call, if it.outcome == "allowed" { Allowed::Yes } else { Allowed::No });
@@ -157,6 +176,7 @@ impl Session {
             }
             Record::Finished(it) => self.finished(it, items),
             Record::Ended { .. } => {
+                self.asked.clear();
                 if self.last == Last::EmptyReply {
                     self.last = Last::Reply;
                 }
@@ -168,6 +188,7 @@ impl Session {
         self.close_batch(items);
         if let Some(usage) = it.usage {
             self.usage.add(usage);
+            self.size = Size { counted: usage.total(), since: 0 };
         }
         self.stop = it.stop;
         self.text = visible(&it.text());
@@ -184,11 +205,39 @@ impl Session {
         }
     }
 
+    /// The model sees the summary and nothing else; what it knew of files is gone.
+    fn begins_anew(&mut self, it: Compacted, items: &mut Vec<Item>) {
+        self.batch.clear();
+        items.clear();
+        self.usage.add(it.usage);
+        self.seen = Arc::default();
+        let text = match &it.from {
+            Some(parent) => format!(
+                "This session goes on from session {}, which is summarised below. What the summary leaves out can be asked of \
+                 ask_an_expert, who remembers it.",
+                parent.session_id
+            ),
+            None if it.asked.is_empty() => format!("{SO_FAR}\n\n{}\n\nGo on with the work from here.", it.summary),
+            None => format!("{SO_FAR}\n\n{}\n\nThe user's last message, in full:\n\n{}", it.summary, it.asked),
+        };
+        self.size = Size { counted: 0, since: (text.len() + it.summary.len()) as u64 };
+        items.push(Item::User(text));
+        self.last = if it.from.is_some() {
+            let parts = vec![Part::Text(it.summary.clone())];
+            items.push(Item::Assistant(Assistant { at: it.at, parts, ..Assistant::default() }));
+            Last::Reply
+        } else {
+            Last::User
+        };
+        self.compacted = Some(it);
+    }
+
     fn finished(&mut self, it: Finished, items: &mut Vec<Item>) {
         let Some(open) = self.batch.iter_mut().find(|open| open.call.id == it.call && open.done.is_none()) else { return };
         for seen in &it.outcome.seen {
             Arc::make_mut(&mut self.seen).insert(seen.path.clone(), seen.stamp.clone());
         }
+        self.size.since += it.outcome.text.len() as u64;
         self.denials.ended(&it.call, it.outcome.status);
         open.done = Some((it.outcome, it.note));
         if self.batch.iter().all(|open| open.done.is_some()) {
@@ -301,6 +350,24 @@ impl Session {
         self.usage
     }
 
+    /// The person's message that the turn is about; empty between turns.
+    #[must_use]
+    pub fn asked(&self) -> &str {
+        &self.asked
+    }
+
+    /// The last summary that took the place of a conversation.
+    #[must_use]
+    pub fn compacted(&self) -> Option<&Compacted> {
+        self.compacted.as_ref()
+    }
+
+    /// About how many tokens the conversation has, what the model is told of tools and rules included once it has answered.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size.counted + self.size.since / BYTES
+    }
+
     /// The stamps of files when the model last saw them, by canonical path.
     #[must_use]
     pub fn seen(&self) -> Arc<HashMap<String, String>> {
@@ -308,6 +375,8 @@ impl Session {
     }
 }
 
+const SO_FAR: &str = "The conversation became too long and was replaced by this summary of it. What the summary leaves out can be asked of \
+     ask_an_expert, who remembers it.";
 const LOST: &str = "The result of this call was lost; it may have run.";
 
 #[cfg(test)]

@@ -3,11 +3,11 @@ use std::{io, path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 use sid_core::{Event, Item, Opened, Record, Session};
 use sid_journal::{Journal, Meta};
 use sid_policy::Rules;
-use sid_provider::{Conversation, Model, ToolSpec, Wire};
+use sid_provider::{Conversation, Model, Sampling, ToolSpec, Wire};
 use sid_sandbox::Host;
 use sid_tools::{Hook, Tool, View};
 
-use crate::{Permissions, Person, ReviewSettings, clock::now, prompt, review::Reviewer};
+use crate::{Compaction, Permissions, Person, ReviewSettings, clock::now, prompt, review::Reviewer};
 
 /// What bounds a turn.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,10 @@ pub struct Parts {
     pub model_id: String,
     /// What an agent's configuration tells the model besides.
     pub instructions: Option<String>,
+    /// How it is asked to answer.
+    pub sampling: Sampling,
+    /// Tokens that the session may take in all.
+    pub budget: Option<u64>,
     /// The tools it is offered.
     pub tools: Vec<Box<dyn Tool>>,
     /// What decides.
@@ -53,6 +57,8 @@ pub struct Parts {
     pub host: Host,
     /// The bounds of a turn.
     pub limits: Limits,
+    /// When conversations are compacted.
+    pub compaction: Compaction,
     /// How crossings are reviewed in `auto`.
     pub review: ReviewSettings,
     /// What adds instructions to what the person says.
@@ -80,6 +86,14 @@ pub struct Engine {
     pub(crate) reviewer: Option<Reviewer>,
     pub(crate) limits: Limits,
     pub(crate) review: ReviewSettings,
+    pub(crate) compaction: Compaction,
+    /// About how many tokens were left by the last summary, or by the last try at one.
+    pub(crate) compacted_to: Option<u64>,
+    /// How many answers there were when the provider last refused the length.
+    pub(crate) refused_at: Option<usize>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) sampling: Sampling,
+    pub(crate) budget: Option<u64>,
     pub(crate) wire: Wire,
     pub(crate) model_id: String,
     pub(crate) hook: Option<Hook>,
@@ -100,11 +114,8 @@ impl Engine {
         let specs: Vec<ToolSpec> = parts.tools.iter().map(|it| spec(it.as_ref())).collect();
         let fence = Arc::clone(&parts.rules.fence);
         let places = parts.host.places(&fence.roots);
-        let mut system = prompt::system(&fence, &places, parts.rules.mode, &parts.tools);
-        if let Some(it) = &parts.instructions {
-            system.push_str(&format!("\n{}\n", it.trim_end()));
-        }
-        let mut talk = Conversation::new(parts.wire, &parts.model_id, &system, &specs);
+        let system = prompt::whole(&parts.rules, &places, &parts.tools, parts.instructions.as_deref());
+        let mut talk = Conversation::sampled(parts.wire, &parts.model_id, &system, &specs, &parts.sampling);
         let created = parts.records.first().map_or_else(now, Record::at);
         let (session, items) = Session::replay(parts.records);
         items.iter().for_each(|it| talk.push(it));
@@ -133,6 +144,12 @@ impl Engine {
             host: Rc::new(parts.host),
             limits: parts.limits,
             review: parts.review,
+            compaction: parts.compaction,
+            compacted_to: None,
+            refused_at: None,
+            instructions: parts.instructions,
+            sampling: parts.sampling,
+            budget: parts.budget,
             wire: parts.wire,
             model_id: parts.model_id,
             hook: parts.hook,
@@ -144,6 +161,10 @@ impl Engine {
             described: false,
         };
         it.commit(Record::Opened(opened))?;
+        if it.session.compacted().is_some() {
+            it.meet_expert();
+            items.iter().for_each(|item| it.talk.push(item));
+        }
         Ok(it)
     }
 
@@ -159,11 +180,80 @@ impl Engine {
         self.permissions.clone()
     }
 
+    /// Whether the model is offered a tool of this name.
+    #[must_use]
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|it| it.name() == name)
+    }
+
+    /// How the model is asked to answer.
+    #[must_use]
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
+    /// Another way of asking, from the next answer on.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub fn retune(&mut self, sampling: Sampling) -> Result<(), String> {
+        self.sampling = sampling;
+        self.recompose()
+    }
+
+    /// What the configuration tells the model besides, from the next answer on.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub fn instruct(&mut self, text: Option<String>) -> Result<(), String> {
+        self.instructions = text;
+        self.recompose()
+    }
+
+    /// All records of the session.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub fn records(&self) -> Result<Vec<Record>, String> {
+        self.journal.records().map_err(|err| err.to_string())
+    }
+
+    /// Another model, from the next answer on.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    pub fn use_model(&mut self, model: Model, wire: Wire, id: String) -> Result<(), String> {
+        (self.model, self.wire, self.model_id) = (model, wire, id);
+        self.recompose()
+    }
+
+    /// The model, as the endpoint knows it.
+    #[must_use]
+    pub fn model_id(&self) -> &str {
+        &self.model_id
+    }
+
+    /// Tokens that the session may take in all.
+    pub fn set_budget(&mut self, tokens: Option<u64>) {
+        self.budget = tokens;
+    }
+
+    /// The session's folder.
+    #[must_use]
+    pub fn dir(&self) -> &std::path::Path {
+        self.journal.dir()
+    }
+
     /// Disk first, memory second.
     pub(crate) fn commit(&mut self, record: Record) -> io::Result<()> {
         self.journal.append(&record)?;
         let mut items: Vec<Item> = Vec::new();
+        let anew = matches!(record, Record::Compacted(_));
         self.session.apply(record, &mut items);
+        if anew {
+            self.talk.clear();
+            self.meet_expert();
+        }
         items.iter().for_each(|it| self.talk.push(it));
         Ok(())
     }

@@ -40,6 +40,7 @@ impl Engine {
                 self.commit(Record::Assistant(answer))?;
                 Ok(None)
             }
+            Ok(Err(failure)) if failure.too_long => self.compact_after_refusal(failure, stop, tell).await,
             Ok(Err(failure)) => {
                 self.keep_partial(failure.partial.map(|it| *it))?;
                 Err(Failed::Model(failure.message))

@@ -3,8 +3,10 @@
 //! [`Engine::turn`] runs from a message to the model's last word; `call.rs` is the path of one tool call.
 mod call;
 mod clock;
+mod compact;
 mod cut;
 mod engine;
+mod expert;
 mod infer;
 mod permissions;
 mod person;
@@ -12,6 +14,7 @@ mod prompt;
 mod review;
 mod turn;
 
+pub use compact::{COMPACT_AT, Compaction, Summary};
 pub use cut::{Cut, Interrupt};
 pub use engine::{AfterCut, Engine, Limits, Parts};
 pub use permissions::Permissions;

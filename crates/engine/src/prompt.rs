@@ -1,11 +1,20 @@
 //! What the model is told about its place. Nothing in it changes from turn to turn, so that providers can cache it.
 use std::path::PathBuf;
 
-use sid_policy::{Fence, Mode};
+use sid_policy::{Fence, Mode, Rules};
 use sid_tools::Tool;
 
+/// The system prompt with what the configuration adds.
+pub(crate) fn whole(rules: &Rules, places: &[(PathBuf, PathBuf)], tools: &[Box<dyn Tool>], instructions: Option<&str>) -> String {
+    let mut out = system(&rules.fence, places, rules.mode, tools);
+    if let Some(it) = instructions {
+        out.push_str(&format!("\n{}\n", it.trim_end()));
+    }
+    out
+}
+
 /// The system prompt.
-pub(crate) fn system(fence: &Fence, places: &[(PathBuf, PathBuf)], mode: Mode, tools: &[Box<dyn Tool>]) -> String {
+fn system(fence: &Fence, places: &[(PathBuf, PathBuf)], mode: Mode, tools: &[Box<dyn Tool>]) -> String {
     let known = |root: &PathBuf| places.iter().find(|it| it.1 == *root).map_or_else(|| root.clone(), |it| it.0.clone());
     let cwd = fence.roots.first().map_or_else(|| PathBuf::from("/"), known);
     let mut out = String::from(

@@ -56,6 +56,12 @@ impl Engine {
     pub async fn turn(&mut self, prompt: String, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<End, Failed> {
         let stop = stop.clone().within(self.limits.time);
         let before = self.session.usage();
+        if let Some(budget) = self.budget.filter(|it| before.total() >= *it) {
+            return Err(Failed::Model(format!(
+                "the session's budget of {budget} tokens is used up ({} were taken); a higher `SESSION_BUDGET` or `/budget` lets it go on",
+                before.total()
+            )));
+        }
         let watching = enforce(self.permissions.watch(), Rc::clone(&self.host));
         let done = tokio::select! {
             biased;
@@ -116,7 +122,10 @@ impl Engine {
                 Next::Infer { tools } => {
                     self.tell_news()?;
                     let calls = if tools { Calls::Allowed } else { Calls::Forbidden };
-                    self.infer(calls, stop, tell).await?
+                    match self.compact_in_time(stop, tell).await? {
+                        Some(cut) => Some(cut),
+                        None => self.infer(calls, stop, tell).await?,
+                    }
                 }
             };
             if let Some(cut) = cut {

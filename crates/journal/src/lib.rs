@@ -5,4 +5,4 @@ mod journal;
 mod store;
 
 pub use journal::{Journal, Loaded};
-pub use store::{Error, Listed, Meta, Store, check_id, new_id};
+pub use store::{Error, Listed, Meta, Store, check_id, new_id, new_local_id};

@@ -112,6 +112,12 @@ pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
+/// A fresh id for a session of a person's: the local time, and how far it is from UTC.
+#[must_use]
+pub fn new_local_id() -> String {
+    jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S.%6f%z").to_string()
+}
+
 impl Store {
     /// The store at `root`, which need not exist yet.
     #[must_use]

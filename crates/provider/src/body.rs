@@ -1,7 +1,7 @@
 //! Request bodies that only ever grow: the part sent before is sent again byte for byte.
 use sid_core::{Item, Outcome};
 
-use crate::{Wire, chat, messages};
+use crate::{Sampling, Wire, chat, messages};
 
 /// A tool as the model is told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum Tools {
 }
 
 /// Everything a model has seen and said, encoded once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Conversation {
     wire: Wire,
     head: String,
@@ -30,17 +30,24 @@ pub struct Conversation {
     bare_head: String,
     messages: String,
     answers: usize,
+    caching: bool,
 }
 
 impl Conversation {
     /// A conversation with `model` on `wire`.
     #[must_use]
     pub fn new(wire: Wire, model: &str, system: &str, tools: &[ToolSpec]) -> Self {
+        Self::sampled(wire, model, system, tools, &Sampling::default())
+    }
+
+    /// The same, with answers as they are asked for.
+    #[must_use]
+    pub fn sampled(wire: Wire, model: &str, system: &str, tools: &[ToolSpec], sampling: &Sampling) -> Self {
         let (head, bare_head) = match wire {
-            Wire::Chat => (chat::head(model, system, tools), chat::head(model, system, &[])),
-            Wire::Messages => (messages::head(model, system, tools), String::new()),
+            Wire::Chat => (chat::head(model, system, tools, sampling), chat::head(model, system, &[], sampling)),
+            Wire::Messages => (messages::head(model, system, tools, sampling), String::new()),
         };
-        Self { wire, head, bare_head, messages: String::new(), answers: 0 }
+        Self { wire, head, bare_head, messages: String::new(), answers: 0, caching: sampling.caching }
     }
 
     /// Adds what was said. Nothing is encoded twice.
@@ -50,6 +57,11 @@ impl Conversation {
             Wire::Chat => chat::push(&mut self.messages, item),
             Wire::Messages => messages::push(&mut self.messages, item),
         }
+    }
+
+    /// Forgets everything that was said.
+    pub fn clear(&mut self) {
+        self.messages.clear();
     }
 
     /// How many answers the model has given.
@@ -68,7 +80,7 @@ impl Conversation {
         let mut out = Vec::with_capacity(head.len() + self.messages.len() + tail.len() + 64);
         out.extend_from_slice(head.as_bytes());
         match (self.wire, self.messages.strip_suffix("}]}")) {
-            (Wire::Messages, Some(rest)) => {
+            (Wire::Messages, Some(rest)) if self.caching => {
                 out.extend_from_slice(rest.as_bytes());
                 out.extend_from_slice(messages::BREAKPOINT.as_bytes());
                 out.extend_from_slice(b"}]}");

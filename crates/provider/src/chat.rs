@@ -3,7 +3,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sid_core::{Assistant, Call, CallId, Delta, Item, Opaque, Part, Stop, Usage};
 
-use crate::{Failure, ToolSpec, failure::message_in};
+use crate::{Failure, Sampling, ToolSpec, Wire, failure::message_in};
 
 /// The wire's name in journals.
 pub(crate) const NAME: &str = "chat";
@@ -255,9 +255,10 @@ pub(crate) fn whole(body: &str) -> Result<(Assistant, Vec<Delta>), Failure> {
 }
 
 /// Everything of a request body before the messages.
-pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec]) -> String {
+pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec], sampling: &Sampling) -> String {
     let mut out = String::from("{\"model\":");
     push_json(&mut out, model);
+    out.push_str(&sampling.fields(Wire::Chat, model));
     if !tools.is_empty() {
         out.push_str(",\"tools\":[");
         for (n, tool) in tools.iter().enumerate() {

@@ -13,6 +13,8 @@ pub struct Failure {
     pub tries: u32,
     /// Seconds the provider asked to wait.
     pub after: Option<u64>,
+    /// The request was longer than the model takes.
+    pub too_long: bool,
     /// What had been shown before the stream broke.
     pub partial: Option<Box<Assistant>>,
 }
@@ -20,7 +22,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that another try won't mend.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { message: message.into(), transient: false, tries: 5, after: None, partial: None }
+        Self { message: message.into(), transient: false, tries: 5, after: None, too_long: false, partial: None }
     }
 
     /// A failure that another try may mend.

@@ -28,7 +28,7 @@ const LARGEST: usize = 64 << 20;
 const LARGEST_ERROR: usize = 1 << 20;
 
 /// An endpoint and the connection to it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Http {
     client: Client,
     endpoint: Endpoint,
@@ -219,7 +219,8 @@ impl Http {
         let words = said.unwrap_or_default();
         let end = if words.ends_with(['.', '!', '?']) { "" } else { "." };
         let message = format!("{} answered {status}{words}{end}{advice}", endpoint.host());
-        Failure { transient, after, ..Failure::fatal(message) }
+        let too_long = status == 413 || (status.is_client_error() && says_too_long(body));
+        Failure { transient: transient && !too_long, after, too_long, ..Failure::fatal(message) }
     }
 
     async fn whole(&self, response: Response, tell: &mut dyn FnMut(Progress)) -> Result<Assistant, Broken> {
@@ -279,6 +280,25 @@ impl Http {
             }
         }
     }
+}
+
+/// Whether a refusal is about the length of the request, in the words of the endpoints in use.
+fn says_too_long(body: &str) -> bool {
+    let body = body.to_ascii_lowercase();
+    let all = [
+        "prompt is too long",
+        "context_length_exceeded",
+        "maximum context length",
+        "context length",
+        "context window",
+        "context size",
+        "input is too long",
+        "too many tokens",
+        "request_too_large",
+        "exceeds the available context",
+        "reduce the length",
+    ];
+    all.iter().any(|it| body.contains(it))
 }
 
 /// The body, up to a size; what breaks off is as it was.

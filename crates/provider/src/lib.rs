@@ -9,6 +9,7 @@ mod messages;
 mod model;
 mod replay;
 mod resolve;
+mod sampling;
 mod sse;
 
 pub use body::{Conversation, ToolSpec};
@@ -17,6 +18,7 @@ pub use http::Http;
 pub use model::{Calls, Model, Progress};
 pub use replay::Replay;
 pub use resolve::{Endpoint, Env, Profile, Profiles, Resolved, Unresolved, Wire, resolve};
+pub use sampling::Sampling;
 
 use sid_core::{Assistant, Delta};
 

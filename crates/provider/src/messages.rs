@@ -3,7 +3,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use sid_core::{Assistant, Call, CallId, Delta, Item, Opaque, Part, Stop, Usage};
 
-use crate::{Failure, ToolSpec, chat::push_json, failure::message_in};
+use crate::{Failure, Sampling, ToolSpec, Wire, chat::push_json, failure::message_in};
 
 /// The wire's name in journals.
 pub(crate) const NAME: &str = "messages";
@@ -253,11 +253,10 @@ pub(crate) fn whole(body: &str) -> Result<(Assistant, Vec<Delta>), Failure> {
 }
 
 /// Everything of a request body before the messages. The end of the system prompt is a cache breakpoint.
-pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec]) -> String {
+pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec], sampling: &Sampling) -> String {
     let mut out = String::from("{\"model\":");
     push_json(&mut out, model);
-    out.push_str(",\"max_tokens\":");
-    out.push_str(max_tokens(model));
+    out.push_str(&sampling.fields(Wire::Messages, model));
     if !tools.is_empty() {
         out.push_str(",\"tools\":[");
         for (n, tool) in tools.iter().enumerate() {
@@ -273,18 +272,19 @@ pub(crate) fn head(model: &str, system: &str, tools: &[ToolSpec]) -> String {
     }
     out.push_str(",\"system\":[{\"type\":\"text\",\"text\":");
     push_json(&mut out, system);
-    out.push_str(",\"cache_control\":{\"type\":\"ephemeral\"}}],\"messages\":[");
+    out.push_str(if sampling.caching { BREAKPOINT } else { "" });
+    out.push_str("}],\"messages\":[");
     out
 }
 
 /// The output limit each model family accepts (Anthropic's model overview); enough for a large file in one call.
-fn max_tokens(model: &str) -> &'static str {
+pub(crate) fn max_tokens(model: &str) -> u32 {
     if model.contains("claude-3-5") {
-        "8192"
+        8192
     } else if model.contains("claude-3-opus") || model.contains("claude-3-haiku") || model.contains("claude-3-sonnet") {
-        "4096"
+        4096
     } else {
-        "32000"
+        32_000
     }
 }
 

@@ -29,6 +29,15 @@ impl Model {
         matches!(self, Self::Http(_))
     }
 
+    /// The same model for somebody else; `None`: a recording is read once.
+    #[must_use]
+    pub fn another(&self) -> Option<Self> {
+        match self {
+            Self::Http(it) => Some(Self::Http(it.clone())),
+            Self::Replay(_) => None,
+        }
+    }
+
     /// Asks for the next answer; `tools` says whether it may call any.
     ///
     /// # Errors

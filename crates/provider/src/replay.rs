@@ -7,7 +7,7 @@ use crate::{Conversation, Failure, Progress};
 /// A recorded model: its answers are given in order, whatever is asked. The tools run for real.
 ///
 /// The file is the lines of a journal (`sid sessions export ID --as replay`); only its `assistant` records count.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Replay {
     name: String,
     answers: Vec<Assistant>,

@@ -76,7 +76,7 @@ stty rows 24 cols 80 -opost
 SID_EXEC=$SID_TOKEN; c=$SID_COMMAND; unset SID_COMMAND SID_TOKEN SID_BOOT; export SID_EXEC
 /bin/sh -c "$c" 9>&-; printf %s $? >&9'
 exec 8>&1
-code=$(socat -t 3600 - 'SYSTEM:eval \"$SID_BOOT\",pty,setsid,ctty,stderr' 9>&1 >&8 8>&- 2>/dev/null)
+code=$(socat -t 0.05 - 'SYSTEM:eval \"$SID_BOOT\",pty,setsid,ctty,stderr' 9>&1 >&8 8>&- 2>/dev/null)
 exit "${code:-129}""#;
 /// Signals every process of a command, which all bear its token in their environment.
 const SIGNAL: &str = "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep -qx \"SID_EXEC=$1\" && kill -\"$2\" \"${p#/proc/}\"; done; true";

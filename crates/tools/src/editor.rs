@@ -168,7 +168,9 @@ fn inserted(text: &str, line: i64, added: &str) -> Result<(String, usize), Strin
         0 => 0,
         n => text.match_indices('\n').nth(n - 1).map_or(text.len(), |(at, _)| at + 1),
     };
-    let end = line_end_at(text, at.saturating_sub(1));
+    // As the line before ends.
+    let before = text[..at.saturating_sub(1)].rfind('\n').map_or(0, |it| it + 1);
+    let end = line_end_at(text, before);
     let added = with_line_ends(added, end);
     let open = at == text.len() && !text.is_empty() && !text.ends_with('\n');
     let (before, after) = if open { (end, "") } else { ("", end) };

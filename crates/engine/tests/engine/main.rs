@@ -68,6 +68,9 @@ impl World {
         let vars = [("PATH".into(), std::env::var_os("PATH").unwrap()), ("HOME".into(), home)];
         let host = Host::new(Environment::new(vars, &[], &[]), journal.dir().join("before"));
         Engine::open(Parts {
+            sampling: sid_provider::Sampling::default(),
+            budget: None,
+            compaction: sid_engine::Compaction::default(),
             journal,
             records: Vec::new(),
             id,
