@@ -326,7 +326,7 @@ pub struct Compacted {
 }
 
 /// Another session, as it was found when it was summarised.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// Its id.
     pub session_id: String,

@@ -123,7 +123,7 @@ impl Engine {
         stop: &Interrupt,
         tell: &mut dyn FnMut(Event),
     ) -> Result<Option<Cut>, Failed> {
-        if self.refused_at.replace(self.talk.answers()) == Some(self.talk.answers()) {
+        if std::mem::replace(&mut self.refused, true) {
             return Err(Failed::Model(format!(
                 "{} The conversation was compacted and is still too long for the model: what is left is the summary, the tools and the \
                  instructions. Use a model that takes more, or fewer tools.",

@@ -89,8 +89,8 @@ pub struct Engine {
     pub(crate) compaction: Compaction,
     /// About how many tokens were left by the last summary, or by the last try at one.
     pub(crate) compacted_to: Option<u64>,
-    /// How many answers there were when the provider last refused the length.
-    pub(crate) refused_at: Option<usize>,
+    /// The provider refused the length, and has given no answer since.
+    pub(crate) refused: bool,
     pub(crate) instructions: Option<String>,
     pub(crate) sampling: Sampling,
     pub(crate) budget: Option<u64>,
@@ -146,7 +146,7 @@ impl Engine {
             review: parts.review,
             compaction: parts.compaction,
             compacted_to: None,
-            refused_at: None,
+            refused: false,
             instructions: parts.instructions,
             sampling: parts.sampling,
             budget: parts.budget,
@@ -272,6 +272,7 @@ impl Engine {
             model_id: opened.model.clone(),
             created_at: self.created,
             pid: std::process::id(),
+            compacted_from: self.session.compacted().and_then(|it| it.from.clone()),
         };
         if let Err(err) = self.journal.describe(&meta) {
             tell(Event::Notice(format!("the session's description could not be written: {err}")));

@@ -36,6 +36,7 @@ impl Engine {
             .await;
         match answer {
             Ok(Ok(answer)) => {
+                self.refused = false;
                 let answer = self.session.admit(Assistant { at: now(), ..answer }, self.limits.rounds);
                 self.commit(Record::Assistant(answer))?;
                 Ok(None)

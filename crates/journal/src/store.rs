@@ -5,7 +5,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sid_core::Record;
+use sid_core::{Parent, Record};
 
 use crate::{
     Journal, Loaded,
@@ -36,6 +36,9 @@ pub struct Meta {
     pub created_at: u64,
     /// The process that last worked on it.
     pub pid: u32,
+    /// The session that it goes on from, with a summary of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compacted_from: Option<Parent>,
 }
 
 /// One row of a list.

@@ -98,7 +98,7 @@ impl Tool for External {
         let (it, workspace) = (self.clone(), view.cwd.clone());
         Some(Plan {
             label: format!("preview of {}", self.name),
-            access: Access::none(&self.name, "preview").looks(exec),
+            access: Access::none("preview", "preview").looks(exec),
             action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, workspace).await })),
         })
     }

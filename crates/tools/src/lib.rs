@@ -92,7 +92,8 @@ pub trait Tool: Send + Sync {
     fn for_reviewer(&self) -> bool {
         false
     }
-    /// What a person may see of a call before they are asked: a plan that only looks, whose outcome is shown to them.
+    /// What a person may see of a call before they are asked: a plan that only looks, whose outcome is shown to them. It goes by
+    /// the name `preview`: what is asked about is the call.
     fn preview(&self, _args: &str, _view: &View) -> Option<Plan> {
         None
     }

@@ -3,6 +3,8 @@
 mod bash;
 mod bounds;
 mod builds;
+mod commands;
+mod compaction;
 mod decisions;
 mod editor;
 mod edits;
