@@ -273,11 +273,10 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         default: settings.default,
         tools: part.asked,
     };
-    let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
-    let host = match &settings.docker {
-        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await?,
-        None => host,
-    };
+    let mut host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
+    if let Some(docker) = &settings.docker {
+        host = host.with_docker(docker, &rules.fence.roots, &id).await?;
+    }
     host.tidy(&rules.fence);
     let resumed = job.resume.is_some();
     let (records, notices) = (loaded.records, [loaded.notices, about, part.notices, told.notices].concat());

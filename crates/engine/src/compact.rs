@@ -100,7 +100,9 @@ impl Engine {
     pub(crate) async fn compact_in_time(&mut self, stop: &Interrupt, tell: &mut dyn FnMut(Event)) -> Result<Option<Cut>, Failed> {
         let size = self.session.size();
         let grown = self.compacted_to.is_none_or(|it| size * 100 > it * GROWN);
-        if self.compaction.at.is_none_or(|it| size < it) || !grown {
+        // The person's own words stay as they are: a summary saves nothing of them.
+        let saved = size.saturating_sub(self.session.asked().len() as u64 / 3);
+        if self.compaction.at.is_none_or(|it| saved < it) || !grown || self.talk.answers() == 0 {
             return Ok(None);
         }
         tell(Event::Notice(format!("compacting the conversation: about {size} tokens")));

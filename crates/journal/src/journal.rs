@@ -133,17 +133,35 @@ fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
     let at = |err| Error::Io(path.clone(), err);
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let _unreadable = file.read_to_string(&mut pid);
-            return Err(Error::Busy(dir.to_owned(), pid.trim().to_owned()));
+    let begun = std::time::Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let _unreadable = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut pid));
+                // One that was killed may leave a child that has not become another program yet, and holds what it held.
+                if lives(pid.trim()) || begun.elapsed() > LEFT {
+                    return Err(Error::Busy(dir.to_owned(), pid.trim().to_owned()));
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            Err(std::fs::TryLockError::Error(err)) => return Err(at(err)),
         }
-        Err(std::fs::TryLockError::Error(err)) => return Err(at(err)),
     }
     file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(at)?;
     Ok(file)
+}
+
+/// How long what a dead process held may still be held.
+const LEFT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Whether a process runs; one that nobody has waited for yet does not.
+fn lives(pid: &str) -> bool {
+    let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) else { return true };
+    let there = rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    there && !stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -134,7 +134,7 @@ fn compact_goes_on_in_a_session_of_its_own() {
         let path = it.journal_path(id).with_file_name("session.json");
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
     };
-    let mut sorted = ids.clone();
+    let mut sorted = ids;
     sorted.sort();
     assert_eq!(meta(&sorted[0])["compacted_from"], Value::Null);
     assert_eq!(meta(&sorted[1])["compacted_from"]["session_id"], json!(sorted[0]));

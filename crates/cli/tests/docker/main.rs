@@ -150,14 +150,15 @@ fn a_terminal_is_one_in_the_container_too() {
                 session("trap 'echo INT' INT; echo ready; while read -r l; do echo \"<$l>\"; done; echo end"),
                 ("write_stdin", json!({"session_id": 2, "chars": "one\n", "yield_time_ms": 1000})),
                 ("write_stdin", json!({"session_id": 2, "chars": "\u{3}", "yield_time_ms": 1000})),
-                ("write_stdin", json!({"session_id": 2, "chars": "\u{4}", "yield_time_ms": 10_000})),
+                session("cat; echo end"),
+                ("write_stdin", json!({"session_id": 3, "chars": "\u{4}", "yield_time_ms": 10_000})),
             ],
         );
         assert!(ran.result(0).contains("24 80\ndumb cat, it's a \"tty\": [!!]"), "{mode}: {}", ran.result(0));
         assert!(ran.result(0).contains("exited with code 7"), "{mode}: {}", ran.result(0));
-        assert!(ran.result(2).contains("<one>"), "{mode}: {}", ran.result(2));
+        assert!(ran.result(2).contains("<one>"), "{mode}: {} {}", ran.result(1), ran.result(2));
         assert!(ran.result(3).contains("INT"), "{mode}: {}", ran.result(3));
-        assert!(ran.result(4).contains("end") && ran.result(4).contains("exited with code 0"), "{mode}: {}", ran.result(4));
+        assert!(ran.result(5).contains("end") && ran.result(5).contains("exited with code 0"), "{mode}: {}", ran.result(5));
     }
 }
 
