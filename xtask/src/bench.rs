@@ -1,5 +1,6 @@
 //! What sid costs, as ratios to a bare program in the same run. Writes `docs/bench.md`.
 mod network;
+mod rc;
 
 use std::{
     fmt::Write as _,
@@ -65,7 +66,7 @@ const RUNS: usize = 7;
 
 type Part = fn(&Path) -> Result<Vec<Row>, String>;
 
-const PARTS: [(&str, Part); 10] = [
+const PARTS: [(&str, Part); 11] = [
     ("start", start),
     ("shells", shells),
     ("spare", spare),
@@ -76,6 +77,7 @@ const PARTS: [(&str, Part); 10] = [
     ("journal", journal),
     ("network", network::network),
     ("flood", flood),
+    ("rc", rc::rc),
 ];
 
 /// Prints one part of the report, of the program that was built last.

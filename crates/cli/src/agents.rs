@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use sid_config::rc::Switch;
 use sid_policy::Default as Stance;
-use sid_project::setup::{Agent, Setup, ToolService};
+use sid_project::setup::{Agent, SKILL, Setup, ToolService};
 use sid_tools::{Bash, External, Keep, Shells, Tool};
 
 use crate::paths::var;
@@ -94,9 +94,30 @@ fn keep() -> Keep {
 /// How long a hook may take.
 const HOOK: std::time::Duration = std::time::Duration::from_secs(20);
 
+/// The skills of an agent as tools see them.
+pub(crate) fn skills(setup: &Setup, agent: &Agent) -> Vec<(String, PathBuf)> {
+    setup.skills_of(agent).into_iter().map(|it| (it.id, it.dir)).collect()
+}
+
+/// What the model is told of skills.
+pub(crate) fn index(skills: &[(String, PathBuf)]) -> Option<String> {
+    let lines: String = skills.iter().map(|it| format!("- /skills/{}/{SKILL}\n", it.0)).collect();
+    let head = "# Skills\n\nProcedures for some kinds of work. Before such work read the file with `read` or the editor, and do as it says.\n\n";
+    (!skills.is_empty()).then(|| format!("{head}{lines}"))
+}
+
 /// The agent's hook, unless it is switched off.
-pub(crate) fn hook(setup: &Setup, agent: &Agent) -> Option<sid_tools::Hook> {
+pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Option<sid_tools::Hook> {
     let program = agent.hook.clone().filter(|_| agent.user_instructions)?;
     let name = program.file_name()?.to_string_lossy().into_owned();
-    Some(sid_tools::Hook { name, program, root: setup.root.clone(), agent: agent.id.clone(), timeout: HOOK })
+    let agents_md = agents_md.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(":");
+    Some(sid_tools::Hook {
+        name,
+        program,
+        root: setup.root.clone(),
+        agent: agent.id.clone(),
+        timeout: HOOK,
+        skills: skills(setup, agent),
+        agents_md,
+    })
 }

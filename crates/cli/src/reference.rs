@@ -26,7 +26,7 @@ pub(crate) fn reference() -> String {
     out.push_str(
         "\n## Tools of the `sigit` surface\n\nName, operation for `--allow-tool` and `--deny-tool`, and what the model is told.\n",
     );
-    let view = sid_tools::View { cwd: "/".into(), places: Vec::new() };
+    let view = sid_tools::View { cwd: "/".into(), places: Vec::new(), skills: Vec::new() };
     for tool in sid_tools::sigit() {
         describe(&mut out, tool.as_ref(), &view);
     }

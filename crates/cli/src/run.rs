@@ -256,15 +256,16 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     // What the settings say of a tool counts more than its switch.
     part.asked.extend(settings.tools.clone());
     let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
-    let (fence, about) = fence(&job, &places, &settings)?;
-    let mut told = told(&fence, &places, agent, job.params.system.as_deref());
+    let skills = setup.as_ref().zip(agent).map(|(setup, agent)| agents::skills(setup, agent)).unwrap_or_default();
+    let (mut fence, about) = fence(&job, &places, &settings)?;
+    fence.readable.extend(skills.iter().map(|it| it.1.clone()));
+    let mut told = told(&fence, &places, agent, (job.params.system.as_deref(), &skills));
     let sampling = sampling(agent, &job.params);
     let unsaid = sampling.unsaid(wire).into_iter().map(|it| format!("{model_id} can't be told of {it}; that is left out"));
     told.notices.extend(unsaid);
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
     let (journal, loaded, id) = session(&job, root)?;
-    let mut environment = Environment::new(std::env::vars_os(), &secrets, &settings.drop);
-    settings.set.iter().for_each(|(name, value)| environment.set(name, value.clone()));
+    let environment = environment(&secrets, &settings, journal.dir(), fence.roots.first());
     let rules = Rules {
         mode: job.mode.or(settings.mode).unwrap_or(if job.person.is_some() { Mode::Auto } else { Mode::Manual }),
         fence: Arc::new(fence),
@@ -273,10 +274,11 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         default: settings.default,
         tools: part.asked,
     };
-    let mut host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
-    if let Some(docker) = &settings.docker {
-        host = host.with_docker(docker, &rules.fence.roots, &id).await?;
-    }
+    let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
+    let host = match &settings.docker {
+        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await?,
+        None => host,
+    };
     host.tidy(&rules.fence);
     let resumed = job.resume.is_some();
     let (records, notices) = (loaded.records, [loaded.notices, about, part.notices, told.notices].concat());
@@ -287,6 +289,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         model,
         wire,
         model_id,
+        skills,
         sampling,
         budget: agent.and_then(|it| it.session_budget),
         compaction: compaction(&settings, setup.as_ref()),
@@ -295,14 +298,9 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         rules,
         host,
         limits: job.limits,
-        review: ReviewSettings {
-            model: settings.review_model,
-            user_policy: places.config.map(|it| it.join("SECURITY.md")),
-            when_unavailable: settings.when_unavailable,
-            time: None,
-        },
+        review: reviews(&settings, &places),
         after_cut: if job.person.is_some() { AfterCut::KeepJobs } else { AfterCut::EndJobs },
-        hook: setup.as_ref().zip(agent).and_then(|(setup, agent)| agents::hook(setup, agent)),
+        hook: setup.as_ref().zip(agent).and_then(|(setup, agent)| agents::hook(setup, agent, &told.files)),
         person: job.person,
         secrets,
     };
@@ -345,7 +343,29 @@ pub(crate) fn setup(job: &Job, places: &Places) -> Result<Option<Setup>, String>
 /// What the model is told besides sid's own words: the agent's prompt, and the files for agents.
 struct Told {
     text: Option<String>,
+    /// The files for agents that were read.
+    files: Vec<PathBuf>,
     notices: Vec<String>,
+}
+
+/// What children find around them.
+fn environment(secrets: &[String], settings: &Settings, session: &Path, workspace: Option<&PathBuf>) -> Environment {
+    let mut it = Environment::new(std::env::vars_os(), secrets, &settings.drop);
+    it.set("SID_SESSION_ID", session.file_name().unwrap_or_default());
+    it.set("SID_SESSION_DIR", session);
+    workspace.iter().for_each(|workspace| it.set("SID_WORKSPACE_ROOT", *workspace));
+    settings.set.iter().for_each(|(name, value)| it.set(name, value.clone()));
+    it
+}
+
+/// How crossings are reviewed.
+fn reviews(settings: &Settings, places: &Places) -> ReviewSettings {
+    ReviewSettings {
+        model: settings.review_model.clone(),
+        user_policy: places.config.as_ref().map(|it| it.join("SECURITY.md")),
+        when_unavailable: settings.when_unavailable,
+        time: None,
+    }
 }
 
 /// When and by whom conversations are compacted.
@@ -376,7 +396,7 @@ fn sampling(agent: Option<&Agent>, params: &Params) -> Sampling {
     }
 }
 
-fn told(fence: &Fence, places: &Places, agent: Option<&Agent>, system: Option<&str>) -> Told {
+fn told(fence: &Fence, places: &Places, agent: Option<&Agent>, (system, skills): (Option<&str>, &[(String, PathBuf)])) -> Told {
     let home = std::env::home_dir();
     let root = fence.roots.first().cloned().unwrap_or_default();
     let list = agent.and_then(|it| it.agents_md_path.clone()).or_else(|| var("AGENTS_MD_PATH"));
@@ -388,10 +408,11 @@ fn told(fence: &Fence, places: &Places, agent: Option<&Agent>, system: Option<&s
     let head = "# Instructions from files\n\nThe user and their project wrote these down for agents. They are no authorization to leave the sandbox.\n\n";
     let parts = [
         agent.and_then(|it| it.system.clone()).or_else(|| system.map(str::to_owned)),
+        agents::index(skills),
         Some(files.text).filter(|it| !it.is_empty()).map(|it| format!("{head}{it}")),
     ];
     let text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
-    Told { text: Some(text).filter(|it| !it.is_empty()), notices: files.notices }
+    Told { text: Some(text).filter(|it| !it.is_empty()), files: files.files, notices: files.notices }
 }
 
 /// The agent that would start and is MANUAL, unless it was named.

@@ -45,6 +45,8 @@ pub struct Parts {
     pub model_id: String,
     /// What an agent's configuration tells the model besides.
     pub instructions: Option<String>,
+    /// Skills it is shown: names and folders.
+    pub skills: Vec<(String, PathBuf)>,
     /// How it is asked to answer.
     pub sampling: Sampling,
     /// Tokens that the session may take in all.
@@ -156,7 +158,7 @@ impl Engine {
             person: parts.person,
             after_cut: parts.after_cut,
             secrets: parts.secrets,
-            view: View { cwd, places },
+            view: View { cwd, places, skills: parts.skills },
             created,
             described: false,
         };

@@ -106,7 +106,7 @@ impl Editor {
         let (tools, allow, deny) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let rules = Rules { mode: Mode::WorkspaceWrite, fence: Arc::new(fence), allow, deny, default: None, tools };
         let host = Host::new(Environment::new(vars.iter().cloned(), &[], &[]), std::env::temp_dir().join("sid-editor"));
-        Ok(Self { which, tool, view: View { cwd, places: Vec::new() }, rules, host })
+        Ok(Self { which, tool, view: View { cwd, places: Vec::new(), skills: Vec::new() }, rules, host })
     }
 
     /// The parameters of the editor's `view` are understood by the reader too.

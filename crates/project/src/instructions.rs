@@ -16,6 +16,8 @@ const NAMES: &[&str] = &["AGENTS.md", "CLAUDE.md"];
 pub struct Instructions {
     /// Each file under a heading with its name, the most general first.
     pub text: String,
+    /// The files, in that order.
+    pub files: Vec<PathBuf>,
     /// Files that are left out, and why.
     pub notices: Vec<String>,
 }
@@ -78,6 +80,7 @@ impl Instructions {
                     continue;
                 }
             };
+            self.files.push(file.clone());
             let room = MOST.saturating_sub(self.text.len());
             let mut end = text.len().min(room);
             while !text.is_char_boundary(end) {

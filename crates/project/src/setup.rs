@@ -1,5 +1,6 @@
 //! An rc configuration: `agents.conf`, `tools.conf`, and what they name. All of it is checked at once, used or not.
 mod agent;
+mod skill;
 mod tool;
 
 use std::{
@@ -13,6 +14,7 @@ use sid_config::{
 };
 
 pub use agent::{AGENT_KEYS, Agent, ToolUse};
+pub use skill::{SKILL, Skill};
 pub use tool::{BUILTIN, Manifest, TOOL_KEYS, ToolService};
 
 /// The two files.
@@ -29,6 +31,8 @@ pub struct Setup {
     pub agents: Vec<Agent>,
     /// All tools, by name.
     pub tools: Vec<ToolService>,
+    /// All skills, by name.
+    pub skills: Vec<Skill>,
     /// `DEFAULT_AGENT`, if it is set.
     pub default: Option<String>,
     pub(crate) tools_rc: Rc,
@@ -59,7 +63,8 @@ impl Setup {
         };
         let mut wrong = agents_rc.unknown(AGENT_KEYS, &["DEFAULT_AGENT"]);
         let tools = tool::tools(&root, &tools_rc, env, &mut wrong);
-        let agents = agent::agents(&root, &agents_rc, &tools_rc, &tools, env, &mut wrong);
+        let skills = skill::skills(&root, env("SID_SKILLS_PATH").as_deref());
+        let agents = agent::agents(&root, &agents_rc, &tools_rc, (&tools, &skills), env, &mut wrong);
         let default = agents_rc.get("DEFAULT_AGENT").filter(|it| !it.value.trim().is_empty());
         if let Some(it) = default {
             let found = agents.iter().find(|agent| sid_config::rc::same(&agent.id, it.value.trim()));
@@ -78,7 +83,7 @@ impl Setup {
             return Err(wrong);
         }
         let default = default.map(|it| it.value.trim().to_owned());
-        Ok(Some(Self { root, agents, tools, default, tools_rc }))
+        Ok(Some(Self { root, agents, tools, skills, default, tools_rc }))
     }
 
     /// The agent of that name, or the one that starts by itself: the default, else the first that may, else the first that a person
@@ -102,6 +107,20 @@ impl Setup {
             return Err(format!("the agent '{}' is switched off in {}", found.id, self.root.join(AGENTS).display()));
         }
         Ok(found)
+    }
+
+    /// The skills that an agent is shown, in its order.
+    #[must_use]
+    pub fn skills_of(&self, agent: &Agent) -> Vec<Skill> {
+        let all =
+            |name: &String| -> Vec<Skill> { self.skills.iter().filter(|it| name == "*" || it.id == *name).cloned().collect() };
+        let mut out: Vec<Skill> = Vec::new();
+        for it in agent.skills.iter().flat_map(all) {
+            if !out.contains(&it) {
+                out.push(it);
+            }
+        }
+        out
     }
 
     /// The fields of a tool that are its own, with their values, what it inherits included.

@@ -63,6 +63,18 @@ impl<'a> Confined<'a> {
         hider
     }
 
+    /// Folders outside the roots that file tools may read.
+    #[must_use]
+    pub fn readable(&self) -> &[PathBuf] {
+        &self.permit.fence().readable
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        !self.permit.access().mutates
+    }
+
     /// The primary root.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -35,6 +35,14 @@ impl Scratch {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.dir.join(name))?.write_all(bytes)
     }
 
+    /// Makes a folder in it.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn folder(&self, name: &str) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o700).create(self.dir.join(name))
+    }
+
     /// Takes a file out, if it is a file and no larger than `max` bytes.
     ///
     /// # Errors

@@ -75,7 +75,11 @@ impl Tool for TextEditor {
         let command = Command::of(args)?;
         let label = format!("{} {shown}", command.name());
         let access = Access::none(self.name(), "edit");
-        let access = if matches!(command, Command::View(_)) { access.reads(path) } else { access.writes(path) };
+        let looks = matches!(command, Command::View(_));
+        if !looks && rc::skill(&shown, view).is_some() {
+            return Err("skills can be viewed and not changed".to_owned());
+        }
+        let access = if looks { access.reads(path) } else { access.writes(path) };
         Ok(Plan {
             label,
             access,

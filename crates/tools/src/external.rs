@@ -154,6 +154,8 @@ impl External {
             ("TEMP_DIR", Shown::Scratch("/tmp")),
             ("TMPDIR", Shown::Scratch("/tmp")),
             ("WORKSPACE_ROOT", text(workspace)),
+            ("SESSION_ID", Shown::Variable("SID_SESSION_ID")),
+            ("SESSION_DIR", Shown::Variable("SID_SESSION_DIR")),
             ("AGENT_ID", text(&self.agent)),
             ("TOOL_ID", text(&self.canonical)),
             ("TOOL_NAME", text(&self.service)),
@@ -288,6 +290,8 @@ fn said(ran: &Ran) -> String {
 pub(crate) enum Shown {
     Text(String),
     Scratch(&'static str),
+    /// What another variable holds.
+    Variable(&'static str),
     Both(String, &'static str),
 }
 
@@ -296,6 +300,7 @@ impl Shown {
         match self {
             Self::Text(it) => quoted(it),
             Self::Scratch(below) => format!("\"$S\"{below}"),
+            Self::Variable(name) => format!("\"${name}\""),
             Self::Both(before, below) => format!("{}\"$S\"{below}", quoted(before)),
         }
     }
@@ -305,6 +310,8 @@ impl Shown {
         let whole = match self {
             Self::Text(it) => it.clone(),
             Self::Scratch(below) => format!("{dir}{below}"),
+            // Programs that call others hand it on themselves.
+            Self::Variable(_) => return None,
             Self::Both(before, below) => format!("{before}{dir}{below}"),
         };
         let mark = if whole.contains('\'') { '"' } else { '\'' };

@@ -3,7 +3,7 @@ use std::{path::PathBuf, time::Duration};
 
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits, quoted};
+use sid_sandbox::{Confined, Exit, Limits, Scratch, quoted};
 
 use crate::{
     Plan, View,
@@ -24,6 +24,10 @@ pub struct Hook {
     pub agent: String,
     /// How long it may take.
     pub timeout: Duration,
+    /// Skills of the agent: names and folders.
+    pub skills: Vec<(String, PathBuf)>,
+    /// The files for agents that are read, joined by `:`.
+    pub agents_md: String,
 }
 
 impl Hook {
@@ -53,6 +57,7 @@ impl Hook {
             ("CONFIG_ROOT", text(&self.root)),
             ("AGENT_ID", Shown::Text(self.agent.clone())),
             ("HOOK_NAME", Shown::Text(self.name.clone())),
+            ("AGENTS_MD_PATH", Shown::Text(self.agents_md.clone())),
             ("USER_MESSAGE_FILE", Shown::Scratch("/user-message.txt")),
             ("SKILLS_MANIFEST_FILE", Shown::Scratch("/skills.tsv")),
             ("SKILLS_DIR", Shown::Scratch("/skills")),
@@ -81,11 +86,26 @@ impl Hook {
         )
     }
 
+    /// Copies the skills that a message can name by `$`, and says where they are.
+    fn manifest(&self, scratch: &Scratch) -> std::io::Result<String> {
+        let part = |it: char| it.is_ascii_alphanumeric() || "_:-".contains(it);
+        let mut out = String::new();
+        scratch.folder("skills")?;
+        for (n, (id, dir)) in self.skills.iter().filter(|it| it.0.chars().all(part)).enumerate() {
+            let Ok(text) = std::fs::read(dir.join("SKILL.md")) else { continue };
+            let file = format!("skills/{n}.md");
+            scratch.write(&file, &text)?;
+            out.push_str(&format!("{id}\t/skills/{id}/SKILL.md\t{}\n", scratch.dir().join(file).display()));
+        }
+        Ok(out)
+    }
+
     async fn run(&self, place: &Confined<'_>, message: &str) -> Result<Outcome, String> {
         let scratch = place.scratch()?;
         let put = |name: &str, text: &str| scratch.write(name, text.as_bytes());
+        let manifest = self.manifest(&scratch);
         put("user-message.txt", message)
-            .and_then(|()| put("skills.tsv", ""))
+            .and_then(|()| put("skills.tsv", &manifest?))
             .map_err(|err| format!("could not be asked: {err}"))?;
         let limits = Limits { time: self.timeout, grace: GRACE, output: OUTPUT };
         let ran = place.run_in(&scratch, limits).await.map_err(|why| format!("could not be started: {why}"))?;

@@ -64,6 +64,8 @@ pub struct View {
     pub cwd: PathBuf,
     /// Where commands find the roots if that is not where they are: pairs of the place the model knows and the real one.
     pub places: Vec<(PathBuf, PathBuf)>,
+    /// Skills: their names and folders. The small readers see them below `/skills`.
+    pub skills: Vec<(String, PathBuf)>,
 }
 
 impl View {

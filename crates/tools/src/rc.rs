@@ -21,20 +21,35 @@ pub(crate) fn inside(spelled: &str, view: &View) -> Result<PathBuf, String> {
     if spelled.starts_with("//") && !spelled.starts_with("///") {
         return Err("a path may not begin with //".to_owned());
     }
+    if let Some((dir, below)) = skill(spelled, view) {
+        return Ok(dir.join(below));
+    }
     let known = view.places.iter().map(|(known_as, real)| (known_as.as_path(), real.as_path()));
     let known = known.chain([(view.cwd.as_path(), view.cwd.as_path())]);
     let own = known.filter_map(|(known_as, real)| Some(real.join(path.strip_prefix(known_as).ok()?))).next();
     Ok(own.unwrap_or_else(|| view.cwd.join(spelled.trim_start_matches('/'))))
 }
 
-/// That no link leads out.
+/// The folder of a skill and the path in it, if a path is one below `/skills`.
+pub(crate) fn skill<'a>(spelled: &'a str, view: &View) -> Option<(PathBuf, &'a Path)> {
+    let (id, below) = spelled.strip_prefix("/skills/")?.split_once('/').unwrap_or((&spelled["/skills/".len()..], ""));
+    let (_, dir) = view.skills.iter().find(|it| it.0 == id)?;
+    Some((dir.clone(), Path::new(below)))
+}
+
+/// That no link leads out; skills may be read.
 ///
 /// # Errors
 /// One does.
 pub(crate) fn stays(place: &Confined<'_>) -> Result<(), String> {
     let (path, _) = place.path(0)?;
     let root = std::fs::canonicalize(place.root()).unwrap_or_else(|_| place.root().to_owned());
-    if path.starts_with(&root) { Ok(()) } else { Err(format!("the path leads out of the workspace, to {}", path.display())) }
+    let reads = place.only_reads() && place.readable().iter().any(|it| path.starts_with(it));
+    if path.starts_with(&root) || reads {
+        Ok(())
+    } else {
+        Err(format!("the path leads out of the workspace, to {}", path.display()))
+    }
 }
 
 /// Reads a file or lines of it.

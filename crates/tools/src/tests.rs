@@ -59,7 +59,13 @@ impl World {
         let rules = Rules { mode: Mode::WorkspaceWrite, fence, allow, deny, default: None, tools };
         let environment = Environment::new([("PATH".into(), "/usr/bin:/bin".into())], &[], &[]);
         let host = Host::new(environment, work.with_file_name("before"));
-        Self { tools: sigit(), rules, host, view: View { cwd: work.to_owned(), places: Vec::new() }, known: HashMap::new() }
+        Self {
+            tools: sigit(),
+            rules,
+            host,
+            view: View { cwd: work.to_owned(), places: Vec::new(), skills: Vec::new() },
+            known: HashMap::new(),
+        }
     }
 
     async fn call(&mut self, name: &str, args: &str) -> Outcome {
@@ -133,7 +139,7 @@ fn every_tool_has_scenarios_and_a_schema_that_fits_its_arguments() {
             "array" => serde_json::json!([]),
             other => panic!("{other}"),
         };
-        let view = View { cwd: "/w".into(), places: Vec::new() };
+        let view = View { cwd: "/w".into(), places: Vec::new(), skills: Vec::new() };
         let args: serde_json::Map<_, _> = required.iter().map(|it| ((*it).to_owned(), fill(it))).collect();
         assert!(tool.plan(&serde_json::to_string(&args).unwrap(), &view).is_ok(), "{}", tool.name());
         for name in required {

@@ -35,7 +35,7 @@ fn folder_variables_functions_and_aliases_carry_over_and_nothing_of_sids_is_show
                 "false",
                 "(exit 41)",
                 "ls -C /usr/bin/env /usr/bin/id; test -t 1 && tput cols 2>/dev/null; stty size <&1",
-                "set | grep -c '^A='; env | grep -E '^(TERM|PAGER|SID_)' | sort",
+                "set | grep -c '^A='; env | grep -E '^(TERM|PAGER)' | sort; echo \"${#SID_SESSION_ID} $SID_SCRATCH_DIR\"; basename \"$SID_SESSION_DIR\" | wc -c",
             ],
         );
         assert_eq!(ran.result(0), "hello\n", "{mode}");
@@ -46,7 +46,7 @@ fn folder_variables_functions_and_aliases_carry_over_and_nothing_of_sids_is_show
         assert_eq!(ran.result(5), "exit status: 1", "{mode}");
         assert_eq!(ran.result(6), "exit status: 41", "{mode}");
         assert!(ran.result(7).ends_with("24 80\n"), "{mode}: {}", ran.result(7));
-        assert_eq!(ran.result(8), "1\nPAGER=cat\nTERM=dumb\n", "{mode}");
+        assert_eq!(ran.result(8), "1\nPAGER=cat\nTERM=dumb\n36 \n37\n", "{mode}");
     }
 }
 

@@ -10,10 +10,14 @@ use crate::sid;
 fn what_init_makes_is_in_order_and_works() {
     let it = sid().command(["init"]);
     let ran = it.run().status(0);
-    assert!(ran.stdout.lines().count() == 8 && ran.stdout.lines().all(|it| it.starts_with("made /")), "{}", ran.stdout);
+    assert!(ran.stdout.lines().count() == 10 && ran.stdout.lines().all(|it| it.starts_with("made /")), "{}", ran.stdout);
     let it = it.command(["config", "check"]);
     let ran = it.run().status(0);
-    assert!(ran.stdout.contains("agents: build, plan, review\n") && ran.stdout.contains("starts with: build"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("agents: build, compact, plan, review\n") && ran.stdout.contains("starts with: build"),
+        "{}",
+        ran.stdout
+    );
 
     let it = it.command(["run", "go", "--output", "jsonl", "--mode", "workspace_write"]).git();
     let it = it.file("a b", "x\n\ty // TODO \"quote\" \\ back\n").file("latin", b"\xe9 TODO\n").file("c", "none\n");
@@ -34,7 +38,7 @@ fn init_overwrites_nothing_and_says_what_it_could_not_make() {
     assert_eq!(it.read("mine/agents.conf"), b"# mine\n");
     assert!(it.path("mine/tools/todo").is_file());
     let ran = it.run().status(0);
-    assert_eq!(ran.stdout.lines().filter(|it| it.starts_with("kept ")).count(), 8, "{}", ran.stdout);
+    assert_eq!(ran.stdout.lines().filter(|it| it.starts_with("kept ")).count(), 10, "{}", ran.stdout);
     let it = it.file("file", "").command(["init", "file"]);
     let ran = it.run().status(1);
     assert!(ran.stderr.contains("file/agents.conf can't be made") && ran.stderr.lines().count() == 1, "{}", ran.stderr);

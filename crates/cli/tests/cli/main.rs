@@ -23,6 +23,7 @@ mod search;
 mod secrets;
 mod sessions;
 mod shells;
+mod skills;
 mod surfaces;
 mod trust;
 

@@ -70,6 +70,7 @@ impl World {
         Engine::open(Parts {
             sampling: sid_provider::Sampling::default(),
             budget: None,
+            skills: Vec::new(),
             compaction: sid_engine::Compaction::default(),
             journal,
             records: Vec::new(),

@@ -6,7 +6,7 @@ use sid_config::{
     rc::{Rc, Switch, prefix, same, split},
 };
 
-use super::{ToolService, find_file};
+use super::{Skill, ToolService, find_file};
 
 /// Fields of an agent.
 pub const AGENT_KEYS: &[&str] = &[
@@ -106,12 +106,12 @@ pub(super) fn agents(
     root: &Path,
     rc: &Rc,
     tools_rc: &Rc,
-    tools: &[ToolService],
+    (tools, skills): (&[ToolService], &[Skill]),
     env: &dyn Fn(&str) -> Option<String>,
     wrong: &mut Vec<Complaint>,
 ) -> Vec<Agent> {
     let ids: Vec<String> = rc.services().into_iter().map(str::to_owned).collect();
-    ids.iter().map(|id| Reader { root, rc, tools_rc, tools, env, wrong, id }.agent()).collect()
+    ids.iter().map(|id| Reader { root, rc, tools_rc, tools, skills, env, wrong, id }.agent()).collect()
 }
 
 struct Reader<'a> {
@@ -119,6 +119,7 @@ struct Reader<'a> {
     rc: &'a Rc,
     tools_rc: &'a Rc,
     tools: &'a [ToolService],
+    skills: &'a [Skill],
     env: &'a dyn Fn(&str) -> Option<String>,
     wrong: &'a mut Vec<Complaint>,
     id: &'a str,
@@ -142,7 +143,7 @@ impl Reader<'_> {
             name: self.text("NAME"),
             description: self.text("DESC"),
             tools: self.tools(),
-            skills: self.words("SKILLS"),
+            skills: self.skills(),
             model: self.text("MODEL").filter(|it| !it.trim().is_empty()),
             system: self.text("SYSTEM").or(prompt),
             max_tokens: self.parsed("MAX_TOKENS", "a whole number above 0", |it| it.parse().ok().filter(|it| *it > 0)),
@@ -227,6 +228,18 @@ impl Reader<'_> {
             }
         }
         out
+    }
+
+    fn skills(&mut self) -> Vec<String> {
+        let named = self.words("SKILLS");
+        for name in named.iter().filter(|it| *it != "*") {
+            if !self.skills.iter().any(|it| it.id == *name) {
+                let near = self.skills.iter().map(|it| it.id.as_str()).collect::<Vec<_>>().join(", ");
+                let there = if near.is_empty() { "there are none".to_owned() } else { format!("there are {near}") };
+                self.complain("SKILLS", format!("the agent `{}` lists the skill `{name}`; {there}", self.id));
+            }
+        }
+        named
     }
 
     fn hook(&mut self) -> Option<PathBuf> {
