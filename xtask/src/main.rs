@@ -50,10 +50,13 @@ fn sid() -> Result<PathBuf, String> {
     Ok(target.join("release/sid"))
 }
 
-/// Writes `docs/reference.md` from the program itself, and the table of `docs/security.md` from the escape scripts.
+/// Writes `docs/reference.md` and `docs/rc.md` from the program itself, and the table of `docs/security.md` from the escape scripts.
 fn docs() -> Done {
-    let out = Command::new(sid()?).arg("reference").output().map_err(|err| err.to_string())?;
-    std::fs::write(root().join("docs/reference.md"), out.stdout).map_err(|err| err.to_string())?;
+    let sid = sid()?;
+    for (page, args) in [("docs/reference.md", &["reference"][..]), ("docs/rc.md", &["reference", "rc"])] {
+        let out = Command::new(&sid).args(args).output().map_err(|err| err.to_string())?;
+        std::fs::write(root().join(page), out.stdout).map_err(|err| err.to_string())?;
+    }
     escapes::table()
 }
 

@@ -109,19 +109,22 @@ pub(crate) enum Command {
         /// The folder; else the configuration root
         dir: Option<PathBuf>,
     },
-    /// Look at the configuration
+    /// Print what is in force and where it comes from; with KEY what that does; with `check` everything that is wrong (exit code 1)
     Config {
-        #[command(subcommand)]
-        command: ConfigCommand,
+        /// A key of settings.toml, a field of an agent or a tool with or without its prefix, or `check`
+        key: Option<String>,
     },
     /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print docs/reference.md
+    /// Print docs/reference.md, or docs/rc.md
     #[command(hide = true)]
-    Reference,
+    Reference {
+        /// `rc` for the latter
+        page: Option<String>,
+    },
     /// Write man pages to a folder
     Man {
         /// The folder; made if missing
@@ -198,12 +201,6 @@ pub(crate) struct RunArgs {
 pub(crate) enum Output {
     Text,
     Jsonl,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// List everything that is wrong with it, with file and line; exit code 1 if anything is
-    Check,
 }
 
 #[derive(Debug, Subcommand)]

@@ -48,15 +48,16 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor) => doctor::doctor(),
         Some(Command::Sessions(it)) => sessions::sessions(it.command),
         Some(Command::Init { dir }) => init::init(dir),
-        Some(Command::Config { command }) => config::config(&command),
+        Some(Command::Config { key }) => config::config(key.as_deref()),
         Some(Command::Network { command }) => network::network(&command),
         Some(Command::Trust { command }) => trust::trust(command),
         Some(Command::Completions { shell }) => {
             clap_complete::generate(shell, &mut Cli::command(), "sid", &mut std::io::stdout());
             ExitCode::SUCCESS
         }
-        Some(Command::Reference) => {
-            let _closed = std::io::stdout().write_all(reference::reference().as_bytes());
+        Some(Command::Reference { page }) => {
+            let text = if page.as_deref() == Some("rc") { reference::rc() } else { reference::reference() };
+            let _closed = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
         Some(Command::Man { dir }) => man(&dir),

@@ -219,12 +219,13 @@ async fn trusted(reader: &Reader, job: &Job) {
     if job.trust {
         return;
     }
-    let Some((words, yes)) = crate::trust::question(&job.cwd) else { return };
-    say(&words);
-    if reader.agrees("Trust this file until it changes? [y]es, [n]o: ").await
-        && let Err(why) = yes()
-    {
-        say(&format!("sid: {why}"));
+    for (words, wish) in crate::trust::questions(&job.cwd) {
+        say(&words);
+        if reader.agrees("Trust this file until it changes? [y]es, [n]o: ").await
+            && let Err(why) = crate::trust::keep(wish)
+        {
+            say(&format!("sid: {why}"));
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
 use sid_config::{Key, Kind};
+use sid_project::setup::{AGENT_FIELDS, BUILTIN, SERVICE_FIELDS, TOOL_FIELDS};
 
 use crate::{
     args::Cli,
@@ -39,6 +40,32 @@ pub(crate) fn reference() -> String {
     out
 }
 
+/// The page of rc files.
+pub(crate) fn rc() -> String {
+    let mut out = String::from(
+        "# rc files\n\nMade by `cargo xtask docs` from the tables that the program itself uses; a test fails when it is not current. What it is all for \
+         is in [the manual](manual.md).\n\nA field of a service `x` is the variable `x_FIELD`; `FIELD` alone is the default of all services of the file.\n",
+    );
+    let parts = [("Every service", SERVICE_FIELDS), ("Agents: `agents.conf`", AGENT_FIELDS), ("Tools: `tools.conf`", TOOL_FIELDS)];
+    for (head, fields) in parts {
+        let _infallible = write!(out, "\n## {head}\n\n| field | value | if absent | what it does |\n| --- | --- | --- | --- |\n");
+        for it in fields {
+            let _infallible = writeln!(out, "| `{}` | {} | {} | {} |", it.name, it.value, it.default, it.doc);
+        }
+    }
+    out.push_str("\nOther fields of a tool are its own: a program finds them under its prefix.\n\n## Built-in tools\n\nName, operation, and what the model is told.\n");
+    let view = sid_tools::View { cwd: "/".into(), places: Vec::new(), skills: Vec::new() };
+    describe(&mut out, &sid_tools::Bash { timeout: None }, &view);
+    for tool in BUILTIN.iter().filter_map(|it| sid_tools::built_in(it)) {
+        describe(&mut out, tool.as_ref(), &view);
+    }
+    out.push_str("\n## Commands at the prompt\n\n| command | |\n| --- | --- |\n");
+    for (name, what) in crate::commands::COMMANDS {
+        let _infallible = writeln!(out, "| `{}` | {what} |", name.replace('|', "\\|"));
+    }
+    out
+}
+
 fn describe(out: &mut String, tool: &dyn sid_tools::Tool, view: &sid_tools::View) {
     {
         let operation = operation(tool, view).unwrap_or("?");
@@ -49,7 +76,7 @@ fn describe(out: &mut String, tool: &dyn sid_tools::Tool, view: &sid_tools::View
 
 /// The operation behind a tool, from a plan with the least arguments.
 pub(crate) fn operation(tool: &dyn sid_tools::Tool, view: &sid_tools::View) -> Option<&'static str> {
-    let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[],"cmd":"x","session_id":1,"input":"x","chars":"x","task_ids":[1]}"#;
+    let least = r#"{"path":"x","pattern":"x","command":"x","content":"x","old_text":"a","new_text":"b","edits":[{"old_text":"a","new_text":"b"}],"task_id":1,"todos":[],"cmd":"x","old_str":"a","new_str":"b","session_id":1,"input":"x","chars":"x","task_ids":[1]}"#;
     tool.plan(least, view).ok().map(|it| it.access.operation)
 }
 

@@ -335,9 +335,18 @@ fn session(job: &Job, root: PathBuf) -> Result<(Journal, Loaded, String), String
 
 /// The rc configuration. A demo has a world of its own, without the user's agents.
 pub(crate) fn setup(job: &Job, places: &Places) -> Result<Option<Setup>, String> {
-    let Some(root) = places.config.as_deref().filter(|_| job.sessions.is_none()) else { return Ok(None) };
+    if job.sessions.is_some() {
+        return Ok(None);
+    }
+    let own = workspace_rc(job).0;
+    let Some(root) = own.as_deref().or(places.config.as_deref()) else { return Ok(None) };
     let found = Setup::load(root, &|name| std::env::var(name).ok());
     found.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// The workspace's own rc configuration, if it counts; else why not.
+fn workspace_rc(job: &Job) -> (Option<PathBuf>, Option<String>) {
+    trust::workspace_rc(&job.cwd, if job.trust { Standing::Trusted } else { Standing::Untrusted })
 }
 
 /// What the model is told besides sid's own words: the agent's prompt, and the files for agents.
@@ -445,10 +454,16 @@ fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<
     fence.contained = settings.docker.is_some();
     fence.network = Arc::new(policy.reach(&settings.network, standing));
     fence.protected.extend(policy.protected);
+    let (own, untrusted) = workspace_rc(job);
     for root in fence.roots.clone() {
         fence.protected.extend(places.below(&root));
+        let active = own.as_ref().or(places.config.as_ref()).and_then(|it| std::fs::canonicalize(it).ok());
+        if active.is_some_and(|it| it == root) {
+            fence.protected.extend(["agents.conf", "tools.conf", "agents", "tools"].map(str::to_owned));
+        }
     }
-    Ok((fence, policy.notices.into_iter().chain(hint).collect()))
+    let untrusted = untrusted.filter(|_| job.sessions.is_none());
+    Ok((fence, policy.notices.into_iter().chain(hint).chain(untrusted).collect()))
 }
 
 /// A model by its name, in the same world that a session starts in.

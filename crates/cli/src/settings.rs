@@ -8,7 +8,7 @@ use std::{
 use sid_config::{Complaint, Key, Kind, Layer, Value};
 use sid_engine::WhenUnavailable;
 use sid_policy::{Default as Stance, Mode, Network};
-use sid_project::NETWORK;
+use sid_project::{NETWORK, setup::InForce};
 use sid_provider::{Env, Profile, Profiles};
 use sid_sandbox::DockerSettings;
 use sid_tools::Shells;
@@ -187,6 +187,25 @@ impl Settings {
         all.dedup();
         all
     }
+}
+
+/// What the two files below `root` say, each with its place; keys of providers only as there or not.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub(crate) fn in_force(root: &Path) -> Result<Vec<InForce>, Vec<String>> {
+    let keys: Vec<Key> = SETTINGS.iter().chain(NETWORK).copied().collect();
+    let mut out = Vec::new();
+    for (name, keys) in [("settings.toml", keys.as_slice()), ("providers.toml", PROVIDERS)] {
+        let layer = layer(root.join(name), keys)?;
+        let all = layer.all().map(|(name, value, line)| {
+            let secret = name.ends_with(".api_key");
+            let value = if secret { "(set)".to_owned() } else { value.to_string() };
+            InForce { name, value, origin: format!("{}:{line}", layer.file().display()), doc: None }
+        });
+        out.extend(all);
+    }
+    Ok(out)
 }
 
 /// The `[docker]` table.

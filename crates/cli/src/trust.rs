@@ -6,7 +6,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use sid_project::{Policy, Standing, Trust, Trusted};
+use sid_project::{
+    Policy, Standing, Trust, Trusted,
+    setup::{AGENTS, Setup},
+};
 
 use crate::{args::TrustCommand, paths::places, say};
 
@@ -35,9 +38,9 @@ fn store() -> Result<Trust, String> {
 
 fn list() -> Result<String, String> {
     let store = store()?;
-    let now = |it: &Trusted| Policy::load(&it.root).is_ok_and(|policy| policy.digest == it.digest);
     let line = |it: &Trusted| {
-        let state = if now(it) { "" } else { "  (changed since, so not trusted as it is now)" };
+        let now = if it.file == AGENTS { Setup::digest(&it.root) } else { Policy::load(&it.root).ok().map(|it| it.digest) };
+        let state = if now.as_deref() == Some(&it.digest) { "" } else { "  (changed since, so not trusted as it is now)" };
         format!("{}  {}{state}\n", it.root.join(&it.file).display(), &it.digest[..it.digest.len().min(12)])
     };
     let text: String = store.all().iter().map(line).collect();
@@ -50,17 +53,52 @@ fn workspace(dir: Option<PathBuf>) -> Result<PathBuf, String> {
 
 fn add(dir: Option<PathBuf>) -> Result<String, String> {
     let root = workspace(dir)?;
-    let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
-    let Some(file) = policy.file.as_ref().filter(|_| policy.widens()) else {
+    Policy::load(&root).map_err(|all| all.join("\n"))?;
+    let wishes = wishes(&root);
+    if wishes.is_empty() {
         return Ok(format!("{} asks for nothing that needs trust\n", root.display()));
-    };
-    let wanted = policy.network.as_ref().map(asks).unwrap_or_default();
-    let (file, at) = (name(file), now());
-    let shown = root.join(&file).display().to_string();
-    store()?
-        .add(Trusted { root, file, digest: policy.digest, at })
-        .map_err(|err| format!("what is trusted can't be kept: {err}"))?;
-    Ok(format!("trusted: {shown}, until it changes. It lets commands reach:\n{wanted}"))
+    }
+    let mut out = String::new();
+    let mut store = store()?;
+    for (it, words) in wishes {
+        out.push_str(&format!("trusted: {}, until it changes. {words}\n", root.join(&it.file).display()));
+        store.add(it).map_err(|err| format!("what is trusted can't be kept: {err}"))?;
+    }
+    Ok(out)
+}
+
+/// What a workspace wants that needs trust: what would be trusted, and what it lets happen.
+fn wishes(root: &Path) -> Vec<(Trusted, String)> {
+    let mut out = Vec::new();
+    let trusted = |file: String, digest: String| Trusted { root: root.to_owned(), file, digest, at: now() };
+    if let Ok(policy) = Policy::load(root)
+        && policy.widens()
+        && let Some(file) = &policy.file
+    {
+        let wanted = policy.network.as_ref().map(asks).unwrap_or_default();
+        let words = format!("It lets commands reach:\n{}", wanted.trim_end_matches('\n'));
+        out.push((trusted(name(file), policy.digest.clone()), words));
+    }
+    if let Some(digest) = rc_digest(root) {
+        let words = "It brings agents, and programs as tools and hooks, which sid would run (in its sandbox).".to_owned();
+        out.push((trusted(AGENTS.to_owned(), digest), words));
+    }
+    out
+}
+
+/// The digest of a workspace's own rc configuration, where such a one counts: nobody has named another.
+fn rc_digest(root: &Path) -> Option<String> {
+    if crate::paths::var("SID_HOME").is_some() { None } else { Setup::digest(root) }
+}
+
+/// The rc configuration of the workspace, if there is one and it is trusted; else what the person should know.
+pub(crate) fn workspace_rc(dir: &Path, trust: Standing) -> (Option<PathBuf>, Option<String>) {
+    let Ok(root) = sid_project::root(dir) else { return (None, None) };
+    let Some(digest) = rc_digest(&root) else { return (None, None) };
+    let holds = trust == Standing::Trusted || store().is_ok_and(|it| it.holds(&root, AGENTS, &digest));
+    let hint = "look at it, then `sid trust add` (until it changes) or --trust (this run), or name it: SID_HOME=.";
+    let said = || format!("{} has agents and tools of its own and is not trusted, so they are not used; {hint}", root.display());
+    if holds { (Some(root), None) } else { (None, Some(said())) }
 }
 
 fn revoke(dir: Option<PathBuf>) -> Result<String, String> {
@@ -91,20 +129,16 @@ fn asks(it: &sid_policy::Network) -> String {
     domains.chain(it.loopback.iter().map(|it| format!("  127.0.0.1:{it}\n"))).collect()
 }
 
-/// What a person is asked before a session in `dir` begins: the words, and what a yes means. `None`: there is nothing to ask.
-pub(crate) fn question(dir: &Path) -> Option<(String, impl FnOnce() -> Result<(), String> + use<>)> {
-    let root = sid_project::root(dir).ok()?;
-    let policy = Policy::load(&root).ok()?;
-    let file = policy.file.as_ref().filter(|_| policy.widens())?;
-    let store = store().ok().filter(|it| !it.holds(&root, &name(file), &policy.digest))?;
-    let wanted = policy.network.as_ref().map(asks).unwrap_or_default();
-    let words = format!("{} wants commands to reach:\n{}", file.display(), wanted.trim_end_matches('\n'));
-    let trusted = Trusted { root, file: name(file), digest: policy.digest, at: now() };
-    let yes = move || {
-        let mut store = store;
-        store.add(trusted).map_err(|err| format!("what is trusted can't be kept: {err}"))
-    };
-    Some((words, yes))
+/// What a person is asked before a session in `dir` begins: the words, and what a yes would trust.
+pub(crate) fn questions(dir: &Path) -> Vec<(String, Trusted)> {
+    let (Ok(root), Ok(store)) = (sid_project::root(dir), store()) else { return Vec::new() };
+    let open = wishes(&root).into_iter().filter(|(it, _)| !store.holds(&it.root, &it.file, &it.digest));
+    open.map(|(it, words)| (format!("{} asks for trust. {words}", root.join(&it.file).display()), it)).collect()
+}
+
+/// From now on this is trusted.
+pub(crate) fn keep(it: Trusted) -> Result<(), String> {
+    store()?.add(it).map_err(|err| format!("what is trusted can't be kept: {err}"))
 }
 
 /// Whether what a policy asks for beyond the user's settings counts, and what the person should know if it does not.

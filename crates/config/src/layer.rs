@@ -58,6 +58,18 @@ struct Entry {
     lines: Vec<usize>,
 }
 
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(it) => f.write_str(it),
+            Self::Number(it) => it.fmt(f),
+            Self::Switch(it) => it.fmt(f),
+            Self::Texts(it) => f.write_str(&it.join(", ")),
+            Self::Numbers(it) => f.write_str(&it.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
 /// One file's settings, each with its place.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
@@ -110,6 +122,11 @@ impl Layer {
             Some(Value::Numbers(list)) => list,
             _ => &[],
         }
+    }
+
+    /// All values: dotted path, value, and line.
+    pub fn all(&self) -> impl Iterator<Item = (String, &Value, usize)> {
+        self.entries.iter().map(|it| (it.path.join("."), &it.value, it.lines.first().copied().unwrap_or(0)))
     }
 
     /// The file it came from.

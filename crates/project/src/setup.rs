@@ -1,5 +1,6 @@
 //! An rc configuration: `agents.conf`, `tools.conf`, and what they name. All of it is checked at once, used or not.
 mod agent;
+mod field;
 mod skill;
 mod tool;
 
@@ -13,9 +14,10 @@ use sid_config::{
     rc::{Rc, Switch},
 };
 
-pub use agent::{AGENT_KEYS, Agent, ToolUse};
+pub use agent::{Agent, ToolUse};
+pub use field::{AGENT_FIELDS, Field, SERVICE_FIELDS, TOOL_FIELDS};
 pub use skill::{SKILL, Skill};
-pub use tool::{BUILTIN, Manifest, TOOL_KEYS, ToolService};
+pub use tool::{BUILTIN, Manifest, ToolService};
 
 /// The two files.
 pub const AGENTS: &str = "agents.conf";
@@ -36,6 +38,20 @@ pub struct Setup {
     /// `DEFAULT_AGENT`, if it is set.
     pub default: Option<String>,
     pub(crate) tools_rc: Rc,
+    agents_rc: Rc,
+}
+
+/// A value in force, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InForce {
+    /// The variable, with the prefix of its service.
+    pub name: String,
+    /// Its value, expanded.
+    pub value: String,
+    /// The file and line that say so.
+    pub origin: String,
+    /// What it does, if sid reads it.
+    pub doc: Option<&'static str>,
 }
 
 impl Setup {
@@ -61,7 +77,7 @@ impl Setup {
             (Ok(agents), Ok(tools)) => (agents, tools),
             (agents, tools) => return Err([agents.err(), tools.err()].into_iter().flatten().flatten().collect()),
         };
-        let mut wrong = agents_rc.unknown(AGENT_KEYS, &["DEFAULT_AGENT"]);
+        let mut wrong = agents_rc.unknown(&field::names(AGENT_FIELDS), &["DEFAULT_AGENT"]);
         let tools = tool::tools(&root, &tools_rc, env, &mut wrong);
         let skills = skill::skills(&root, env("SID_SKILLS_PATH").as_deref());
         let agents = agent::agents(&root, &agents_rc, &tools_rc, (&tools, &skills), env, &mut wrong);
@@ -83,7 +99,45 @@ impl Setup {
             return Err(wrong);
         }
         let default = default.map(|it| it.value.trim().to_owned());
-        Ok(Some(Self { root, agents, tools, skills, default, tools_rc }))
+        Ok(Some(Self { root, agents, tools, skills, default, tools_rc, agents_rc }))
+    }
+
+    /// A digest of everything in `root` that a configuration could run or be told by: both files, what they source, and all
+    /// below `agents/` and `tools/`. `None`: there is no configuration.
+    #[must_use]
+    pub fn digest(root: &Path) -> Option<String> {
+        let files = [root.join(AGENTS), root.join(TOOLS)];
+        if !files.iter().any(|it| it.is_file()) {
+            return None;
+        }
+        let mut all: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+        let mut read = |path: &Path| {
+            let bytes = fs::read(path)?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            all.push((path.to_owned(), bytes));
+            Ok(text)
+        };
+        for file in files {
+            // One that is wrong is complained about when it is loaded.
+            let _complaints = Rc::load(&[file], &mut read);
+        }
+        let mut todo = vec![root.join("agents"), root.join("tools")];
+        while let Some(path) = todo.pop() {
+            match fs::read_dir(&path) {
+                Ok(entries) => todo.extend(entries.filter_map(Result::ok).map(|it| it.path())),
+                // What can't be read can't be run; its name counts.
+                Err(_) => all.push((path.clone(), fs::read(&path).unwrap_or_default())),
+            }
+        }
+        all.sort();
+        let whole: Vec<u8> = all
+            .iter()
+            .flat_map(|(path, bytes)| {
+                let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_encoded_bytes();
+                [&name.len().to_le_bytes(), name, &bytes.len().to_le_bytes(), bytes].concat()
+            })
+            .collect();
+        Some(crate::trust::digest(&whole))
     }
 
     /// The agent of that name, or the one that starts by itself: the default, else the first that may, else the first that a person
@@ -107,6 +161,36 @@ impl Setup {
             return Err(format!("the agent '{}' is switched off in {}", found.id, self.root.join(AGENTS).display()));
         }
         Ok(found)
+    }
+
+    /// Every field of every service that has a value, its own, inherited or a default for all.
+    #[must_use]
+    pub fn in_force(&self, env: &dyn Fn(&str) -> Option<String>) -> Vec<InForce> {
+        let mut out = Vec::new();
+        let mut of = |rc: &Rc, services: Vec<&str>, fields: &[Field]| {
+            for id in services {
+                let all = SERVICE_FIELDS.iter().chain(fields);
+                let found = all.filter_map(|it| {
+                    let at = rc.field(id, it.name)?;
+                    let value = rc.expanded(id, it.name, env).ok()??;
+                    let name = sid_config::rc::prefix(id) + it.name;
+                    Some(InForce { name, value, origin: format!("{}:{}", at.file.display(), at.line), doc: Some(it.doc) })
+                });
+                out.extend(found);
+                for (name, value) in if fields == TOOL_FIELDS { self.variables(id, env).unwrap_or_default() } else { Vec::new() } {
+                    let at = rc.field(id, &name).map(|it| format!("{}:{}", it.file.display(), it.line));
+                    out.push(InForce {
+                        name: sid_config::rc::prefix(id) + &name,
+                        value,
+                        origin: at.unwrap_or_default(),
+                        doc: None,
+                    });
+                }
+            }
+        };
+        of(&self.agents_rc, self.agents_rc.services(), AGENT_FIELDS);
+        of(&self.tools_rc, self.tools_rc.services(), TOOL_FIELDS);
+        out
     }
 
     /// The skills that an agent is shown, in its order.
@@ -136,7 +220,7 @@ impl Setup {
                 let start = sid_config::rc::prefix(it);
                 self.tools_rc.vars().filter_map(move |(name, _)| name.strip_prefix(start.as_str()))
             })
-            .filter(|it| !it.is_empty() && !fixed.contains(it) && !TOOL_KEYS.contains(it))
+            .filter(|it| !it.is_empty() && !fixed.contains(it) && !TOOL_FIELDS.iter().any(|field| field.name == *it))
             .collect();
         names.sort_unstable();
         names.dedup();

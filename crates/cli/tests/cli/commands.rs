@@ -135,6 +135,49 @@ fn params_have_one_dash_or_two_and_agents_come_first() {
 }
 
 #[test]
+fn config_says_what_is_in_force_where_from_and_what_a_key_does() {
+    let it = agents(
+        sid().command(["config"]),
+        "MODEL=every\na_ENABLED=YES\na_MAX_TOKENS=\"${N:-7}\"\nb_ALIASES=a\nb_INHERIT=YES\n",
+        "fmt_ENABLED=YES\nfmt_STYLE=wide\n",
+    );
+    let manifest = r#"{"protocol_version": 1, "description": "d", "input_schema": {}}"#;
+    let it = it.file("../home/.config/sid/tools/fmt", "#!/bin/sh\n").file("../home/.config/sid/tools/fmt.json", manifest);
+    std::fs::set_permissions(it.beside("home/.config/sid/tools/fmt"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let it = it.file("../home/.config/sid/settings.toml", "[context]\ncompact_at = 5\n").env("SID_MODEL", "m");
+    let mut it = it
+        .file("../home/.config/sid/providers.toml", "[[provider]]\nname = 'x'\nbase_url = 'http://y/v1'\napi_key = 'hush-hush'\n");
+    let said = it.run().status(0).stdout;
+    for want in [
+        "a_MAX_TOKENS = \"7\"",
+        "agents.conf:3)",
+        "a_MODEL = \"every\"",
+        "b_MAX_TOKENS = \"7\"",
+        "fmt_STYLE = \"wide\"",
+        "context.compact_at = \"5\"",
+        "settings.toml:2)",
+        "SID_MODEL = \"m\"  (the environment)",
+        "provider.0.api_key = \"(set)\"",
+    ] {
+        assert!(said.contains(want), "{want}: {said}");
+    }
+    assert!(!said.contains("hush"), "{said}");
+    for (key, want) in [
+        ("MAX_TOKENS", "a_MAX_TOKENS = \"7\""),
+        ("a_MAX_TOKENS", "the most tokens of one answer"),
+        ("THINKING", "it is not set"),
+        ("context.compact_at", "before it is replaced by a summary"),
+        ("provider.0.base_url", "its address"),
+        ("SID_HOME", "it is not set"),
+    ] {
+        it = it.command(["config", key]);
+        let said = it.run().status(0).stdout;
+        assert!(said.contains(want), "{key}: {said}");
+    }
+    assert!(it.command(["config", "nonsense"]).run().status(1).stdout.contains("there is no key `nonsense`"));
+}
+
+#[test]
 fn bash_debug_runs_one_command_without_a_model() {
     let bash = |it: Test, switch: &str| {
         agents(it, "build_ENABLED=YES\nbuild_TOOLS=bash\n", &format!("bash_ENABLED={switch}\n"))

@@ -298,7 +298,9 @@ fn doctor_names_what_is_missing() {
 
 #[test]
 fn the_reference_is_current() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference.md");
-    let made = sid().command(["reference"]).run().status(0).stdout;
-    assert!(std::fs::read_to_string(kept).unwrap_or_default() == made, "run `cargo xtask docs`");
+    for (page, args) in [("reference.md", &["reference"][..]), ("rc.md", &["reference", "rc"])] {
+        let kept = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs")).join(page);
+        let made = sid().command(args.iter().copied()).run().status(0).stdout;
+        assert!(std::fs::read_to_string(kept).unwrap_or_default() == made, "{page}: run `cargo xtask docs`");
+    }
 }

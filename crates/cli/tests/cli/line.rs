@@ -240,7 +240,7 @@ fn trust_is_asked_once_for_a_content() {
     let it = plain("auto", "maybe\nyes\ngo\n").file("sid.toml", policy);
     it.fake().reply([look(), Reply::text("one"), look(), Reply::text("two"), look(), Reply::text("three")]);
     let ran = it.run().status(0);
-    assert!(ran.stderr.contains("sid.toml wants commands to reach:\n  good.test (port 443)\n  127.0.0.1:9001"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("sid.toml asks for trust. It lets commands reach:\n  good.test (port 443)\n  127.0.0.1:9001"), "{}", ran.stderr);
     assert!(ran.stderr.contains("Please answer yes or no.") && !ran.stderr.contains("is not trusted"), "{}", ran.stderr);
     let it = it.stdin("go\n");
     assert!(!it.run().status(0).stderr.contains("wants commands"), "asked once");

@@ -1,6 +1,8 @@
 //! What a workspace asks for counts once the user trusts it, as it is.
+use std::fs;
+
 use serde_json::json;
-use sid_testkit::Test;
+use sid_testkit::{Reply, Test};
 
 use crate::{Script as _, sid};
 
@@ -81,4 +83,66 @@ fn nothing_to_trust_is_said() {
     assert!(it.run().status(0).stdout.contains("asks for nothing that needs trust"));
     let it = it.command(["trust", "add", "/dev/null"]);
     assert!(it.run().status(1).stderr.contains("not a directory"));
+}
+
+#[test]
+fn a_workspaces_own_agents_count_once_they_are_trusted_and_only_as_they_are() {
+    let program = |text: &str| {
+        format!(
+            "#!/bin/sh\nid=$(sed -n 's/.*\"request_id\": \"\\(.*\\)\".*/\\1/p' \"$own_REQUEST_FILE\")\nprintf '{{\"protocol_version\":1,\"request_id\":\"%s\",\"ok\":true,\"output\":{{\"kind\":\"text\",\"text\":\"{text}\"}}}}' \"$id\" >\"$own_RESULT_FILE\"\n"
+        )
+    };
+    let world = |it: sid_testkit::Test| {
+        let it =
+            it.file("agents.conf", "a_ENABLED=YES\na_TOOLS='own bash edit'\n").file("agents/a.md", "You are of the workspace.\n");
+        let it = it.file("tools.conf", "own_ENABLED=YES\nbash_ENABLED=YES\nedit_ENABLED=YES\n").file("tools/own", program("one"));
+        let it = it.file(
+            "tools/own.json",
+            r#"{"protocol_version": 1, "description": "d", "input_schema": {"type": "object", "properties": {}}}"#,
+        );
+        fs::set_permissions(it.path("tools/own"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        it
+    };
+    let run = |it: sid_testkit::Test, more: &[&str]| {
+        let args = ["run", "go", "--output", "jsonl", "--mode", "workspace_write"];
+        let it = it.command(args.into_iter().chain(more.iter().copied()));
+        it.fake().reply([Reply::call("own", &json!({})), Reply::text("done")]);
+        let ran = it.run().status(0);
+        (it, ran)
+    };
+    let (it, ran) = run(world(sid()), &[]);
+    assert!(
+        ran.result(0).contains("Unknown tool") && ran.stderr.contains("is not trusted, so they are not used"),
+        "{}",
+        ran.stderr
+    );
+    let (it, ran) = run(it, &["--trust"]);
+    assert_eq!(ran.result(0), "one");
+    let it = it.command(["trust", "add"]);
+    assert!(it.run().status(0).stdout.contains("agents.conf, until it changes"));
+    let (it, ran) = run(it, &[]);
+    assert_eq!(ran.result(0), "one");
+    let system = it.fake().requests().pop().unwrap().json()["messages"][0]["content"].to_string();
+    assert!(system.contains("You are of the workspace."));
+    // Neither tools nor commands change what is active.
+    let it = it.command(["run", "go", "--output", "jsonl", "--mode", "workspace_write"]);
+    it.fake().reply([
+        Reply::call("str_replace_based_edit_tool", &json!({"command": "create", "path": "tools/more", "file_text": "x"})),
+        Reply::call("bash", &json!({"command": "echo x >>tools/own; echo x >>agents.conf; rm -r agents"})),
+        Reply::text("done"),
+    ]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0).contains("protected path"), "{}", ran.result(0));
+    assert!(ran.result(1).matches("Read-only file system").count() >= 2 && it.path("agents/a.md").exists(), "{}", ran.result(1));
+    // What the user changes is a new question.
+    let it = it.file("tools/own", program("two"));
+    let (it, ran) = run(it, &[]);
+    assert!(ran.result(0).contains("Unknown tool"), "{}", ran.result(0));
+    assert!(it.command(["trust", "list"]).run().status(0).stdout.contains("changed since"));
+    // Naming the folder is trust.
+    let (_, ran) = run(world(sid()).env("SID_HOME", "."), &[]);
+    assert_eq!(ran.result(0), "one");
+    let it = world(sid().command(["--plain", "--mode", "workspace_write"]).stdin("y\nhello\n"));
+    it.fake().reply([Reply::call("own", &json!({})), Reply::text("done")]);
+    assert_eq!(it.run().status(0).stdout, "done\n");
 }

@@ -8,30 +8,6 @@ use sid_config::{
 
 use super::{Skill, ToolService, find_file};
 
-/// Fields of an agent.
-pub const AGENT_KEYS: &[&str] = &[
-    "NAME",
-    "DESC",
-    "TOOLS",
-    "SKILLS",
-    "MODEL",
-    "SYSTEM",
-    "MAX_TOKENS",
-    "TEMPERATURE",
-    "TOP_P",
-    "TOP_K",
-    "STOP_SEQUENCES",
-    "THINKING",
-    "USE_COLOR",
-    "NO_COLOR",
-    "SESSION_BUDGET",
-    "CACHING_ENABLED",
-    "USER_INSTRUCTIONS",
-    "AGENTS_MD",
-    "AGENTS_MD_PATH",
-    "USER_INSTRUCTIONS_HOOK",
-];
-
 /// A tool as an agent names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUse {

@@ -14,9 +14,6 @@ use sid_config::{
 
 use super::find_file;
 
-/// Fields of a tool that sid reads; others are the tool's own.
-pub const TOOL_KEYS: &[&str] = &["CONFIRM", "TIMEOUT"];
-
 /// Tools that sid has built in, by their canonical ids.
 pub const BUILTIN: &[&str] = &["bash", "edit", "read", "search", "glob", "git_status", "git_diff"];
 
