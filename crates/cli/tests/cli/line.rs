@@ -240,14 +240,18 @@ fn trust_is_asked_once_for_a_content() {
     let it = plain("auto", "maybe\nyes\ngo\n").file("sid.toml", policy);
     it.fake().reply([look(), Reply::text("one"), look(), Reply::text("two"), look(), Reply::text("three")]);
     let ran = it.run().status(0);
-    assert!(ran.stderr.contains("sid.toml asks for trust. It lets commands reach:\n  good.test (port 443)\n  127.0.0.1:9001"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("sid.toml asks for trust. It lets commands reach:\n  good.test (port 443)\n  127.0.0.1:9001"),
+        "{}",
+        ran.stderr
+    );
     assert!(ran.stderr.contains("Please answer yes or no.") && !ran.stderr.contains("is not trusted"), "{}", ran.stderr);
     let it = it.stdin("go\n");
-    assert!(!it.run().status(0).stderr.contains("wants commands"), "asked once");
+    assert!(!it.run().status(0).stderr.contains("asks for trust"), "asked once");
     let it = it.file("sid.toml", format!("{policy}# more\n")).stdin("no\ngo\n");
     let ran = it.run().status(0);
     assert!(
-        ran.stderr.contains("wants commands") && ran.stderr.contains("is not trusted"),
+        ran.stderr.contains("asks for trust") && ran.stderr.contains("is not trusted"),
         "a changed file is a new question: {}",
         ran.stderr
     );
