@@ -122,6 +122,10 @@ impl World {
     fn new(program: &Path) -> Result<Self, String> {
         let dir = tempfile::tempdir_in("/var/tmp").map_err(|err| err.to_string())?;
         fs::create_dir(dir.path().join("work")).map_err(|err| err.to_string())?;
+        // What is measured is the length of conversations, not how they are shortened.
+        let config = dir.path().join(".config/sid");
+        fs::create_dir_all(&config).map_err(|err| err.to_string())?;
+        fs::write(config.join("settings.toml"), "[context]\ncompact_at = 0\n").map_err(|err| err.to_string())?;
         let sessions = tempfile::tempdir_in("/dev/shm").map_err(|err| err.to_string())?;
         Ok(Self { dir, sessions, program: program.to_owned() })
     }

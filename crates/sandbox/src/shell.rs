@@ -230,7 +230,7 @@ impl Shell {
 
 impl Confined<'_> {
     /// Runs the judged command in the session's shell, which is started if there is none. One that is allowed to leave the
-    /// sandbox gets a shell of its own, which begins with the state of the session's and leaves it as it is.
+    /// sandbox gets a fresh shell of its own.
     ///
     /// # Errors
     /// It could not be started, in a sentence for the model.
@@ -299,8 +299,12 @@ impl Confined<'_> {
 
     /// A new shell with the state that was kept; one that can't bear it begins afresh.
     async fn restored(&self, limits: Limits, whose: Whose, notes: &mut Vec<&'static str>) -> Result<Arc<Shell>, String> {
+        // What was reviewed is the command's words: in a shell with functions and variables of the model's they could mean anything.
+        if whose == Whose::Call {
+            return Ok(Arc::new(Shell::start(self, limits, None).await?));
+        }
         let path = self.host.session_folder().join(STATE);
-        let kept = (whose == Whose::Session).then(|| path.clone());
+        let kept = Some(path.clone());
         let it = Shell::start(self, limits, kept.clone()).await?;
         let Ok(state) = fs::read_to_string(&path) else { return Ok(Arc::new(it)) };
         let restore = format!("{{ {state}\n}} >/dev/null 2>&1");

@@ -37,7 +37,7 @@ impl Tool for Bash {
         "Runs a command in a bash that stays: the folder, variables, functions and aliases carry over to the next call. It has a terminal to print to \
          and no standard input. restart gives a fresh shell, before the command if there is one. The shell is in a sandbox: the workspace is \
          writable, the rest is read-only, /tmp is its own, there is no network. Set sandbox_permissions to require_escalated, with a \
-         justification, only for a command that can't work inside; it then runs in a shell of its own that begins where this one is."
+         justification, only for a command that can't work inside; it then runs in a fresh shell of its own, in the working directory."
     }
     fn schema(&self) -> &'static str {
         r#"{"type":"object","properties":{"command":{"type":"string"},"restart":{"type":"boolean"},"sandbox_permissions":{"type":"string","enum":["use_default","require_escalated"]},"justification":{"type":"string"}},"additionalProperties":false}"#

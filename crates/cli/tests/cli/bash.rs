@@ -188,16 +188,19 @@ fn the_state_survives_the_process_without_secrets() {
 
 #[test]
 fn a_shell_of_its_own_for_one_command_that_leaves_the_sandbox() {
-    let escalated = json!({"command": "echo \"$x\"; x=changed; touch ../outside && echo out", "sandbox_permissions": "require_escalated", "justification": "why not"});
+    let escalated = json!({"command": "echo \"<$x>\"; x=changed; touch ../outside && echo out; pwd", "sandbox_permissions": "require_escalated", "justification": "why not"});
     let it = world_in("auto");
     it.fake().reply([
-        Reply::call("bash", &bash("x=mine").1),
+        // The words that are reviewed are those that run, whatever the model made of its own shell.
+        Reply::call("bash", &bash("x=mine; touch() { echo taken; }; alias echo='echo aliased'; PATH=/nowhere; cd /usr").1),
         Reply::call("bash", &escalated),
         Reply::text(r#"{"outcome":"allow","risk_level":"low","user_authorization":"high","rationale":"fine"}"#),
-        Reply::call("bash", &json!({"command": "echo \"$x\"; touch ../again"})),
+        Reply::call("bash", &json!({"command": "echo \"$x\"; /usr/bin/touch ../again"})),
         Reply::text("done"),
     ]);
     let ran = it.run().status(0);
-    assert!(ran.result(1).contains("mine\n"), "{}", ran.result(1));
-    assert!(ran.result(2).starts_with("mine\n") && ran.result(2).contains("Read-only"), "{}", ran.result(2));
+    let outside = it.path("").canonicalize().unwrap().display().to_string();
+    assert_eq!(ran.result(1), format!("<>\nout\n{}\n", outside.trim_end_matches('/')));
+    assert!(it.beside("outside").exists());
+    assert!(ran.result(2).starts_with("aliased mine\n") && ran.result(2).contains("Read-only"), "{}", ran.result(2));
 }
