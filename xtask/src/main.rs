@@ -1,5 +1,6 @@
-//! Chores: `cargo xtask bench [PART] | docs | list DIR | streams FOLDER`.
+//! Chores: `cargo xtask bench [PART] | docs | editor FILE | list DIR | streams FOLDER`.
 mod bench;
+mod editor;
 mod escapes;
 mod floor;
 mod streams;
@@ -23,8 +24,9 @@ fn main() -> ExitCode {
         ["network-proxy"] => bench::proxy(),
         ["list", dir] => list(Path::new(dir)),
         ["streams", folder] => streams::streams(Path::new(folder)),
+        ["editor", file] => editor::editor(Path::new(file)),
         ["floor", rest @ ..] => floor::floor(rest),
-        _ => Err("usage: cargo xtask bench [PART] | docs | list DIR | streams FOLDER".to_owned()),
+        _ => Err("usage: cargo xtask bench [PART] | docs | editor FILE | list DIR | streams FOLDER".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -42,6 +42,8 @@ pub enum Switch {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rc {
     vars: BTreeMap<String, Assigned>,
+    /// Every service by its prefix.
+    services: BTreeMap<String, String>,
 }
 
 /// Endings that say something of a service itself.
@@ -73,7 +75,8 @@ impl Rc {
         for file in files {
             reader.file(file, None);
         }
-        let (rc, mut wrong) = (reader.rc, reader.wrong);
+        let (mut rc, mut wrong) = (reader.rc, reader.wrong);
+        rc.index();
         rc.check(&mut wrong);
         if wrong.is_empty() { Ok(rc) } else { Err(wrong) }
     }
@@ -92,17 +95,24 @@ impl Rc {
     /// Every service that has a switch or is an alias, in the order of their names.
     #[must_use]
     pub fn services(&self) -> Vec<&str> {
+        let mut out: Vec<&str> = self.services.values().map(String::as_str).collect();
+        out.sort_unstable();
+        out
+    }
+
+    fn index(&mut self) {
         let stem = |ending: &'static str| {
             self.vars.keys().filter(move |it| !it.ends_with(NO_SERVICE)).filter_map(move |it| it.strip_suffix(ending))
         };
         let all: BTreeSet<&str> = stem(ENABLED).chain(stem(ALIASES)).filter(|it| !it.is_empty()).collect();
-        all.into_iter().collect()
+        // Of two spellings the first.
+        self.services = all.into_iter().rev().map(|it| (prefix(it), it.to_owned())).collect();
     }
 
     /// The service that a name means, in the spelling of the file.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&str> {
-        self.services().into_iter().find(|it| same(it, name))
+        self.services.get(&prefix(name)).map(String::as_str)
     }
 
     /// The service, what it is an alias of, what that is an alias of, and so on.
@@ -166,21 +176,23 @@ impl Rc {
     /// Variables of services whose ending is none of `known`, each a complaint with the nearest that is. `bare` may stand alone.
     #[must_use]
     pub fn unknown(&self, known: &[&str], bare: &[&str]) -> Vec<Complaint> {
-        let mut prefixes: Vec<String> = self.services().into_iter().map(prefix).collect();
-        // The longest first: `a_b_` before `a_`.
-        prefixes.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        // The longest prefix counts: `a_b_` before `a_`.
+        let field_of = |name: &str| {
+            let ends = name.rmatch_indices('_').map(|(at, _)| at + 1);
+            ends.filter(|at| self.services.contains_key(&name[..*at])).map(|at| name[at..].to_owned()).next()
+        };
         let fixed = ["ENABLED", "ALIASES", "INHERIT"];
         let mut out = Vec::new();
         for (name, at) in &self.vars {
-            let Some(field) = prefixes.iter().find_map(|it| name.strip_prefix(it.as_str())) else {
+            let Some(field) = field_of(name) else {
                 if !bare.contains(&name.as_str()) && !known.contains(&name.as_str()) {
                     let near = nearest(name, bare.iter().chain(known).copied());
                     out.push(complaint(at, format!("`{name}` belongs to no service and is no default"), near));
                 }
                 continue;
             };
-            if !known.contains(&field) && !fixed.contains(&field) {
-                let near = nearest(field, known.iter().chain(&fixed).copied());
+            if !known.contains(&field.as_str()) && !fixed.contains(&field.as_str()) {
+                let near = nearest(&field, known.iter().chain(&fixed).copied());
                 out.push(complaint(at, format!("there is no key `{field}` (in `{name}`)"), near));
             }
         }
@@ -190,6 +202,11 @@ impl Rc {
     /// Switches, aliases and inheritance that make no sense.
     fn check(&self, wrong: &mut Vec<Complaint>) {
         for (name, it) in &self.vars {
+            let service = [ENABLED, ALIASES].iter().find_map(|it| name.strip_suffix(it)).filter(|_| !name.ends_with(NO_SERVICE));
+            let other = service.and_then(|it| Some((it, self.services.get(&prefix(it))?)));
+            if let Some((service, other)) = other.filter(|(service, other)| service != other) {
+                wrong.push(complaint(it, format!("`{service}` and `{other}` are two spellings of one service; use one"), None));
+            }
             if name.strip_suffix(ENABLED).is_some_and(|_| !name.ends_with(NO_SERVICE))
                 && !["YES", "MANUAL", "NO"].contains(&it.value.as_str())
             {

@@ -42,6 +42,9 @@ pub struct Limits {
     pub output: usize,
 }
 
+/// How long the reserved path of the project's configuration stays after a command.
+const LINGERING: Duration = Duration::from_millis(30);
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -304,11 +307,14 @@ impl Process {
             if let Some(it) = guard {
                 it.look();
             }
-            drop(told);
+            let (placeholder, sockets) = held;
+            drop((told, sockets));
             tell.send_replace(Some(status.map_or(Exit::Signal(0), exit)));
-            // Whoever waits goes first: what is let go now costs writes to the disk.
-            tokio::task::yield_now().await;
-            drop(held);
+            // Letting go costs writes to the disk, and the next command may want it again.
+            if placeholder.is_some() {
+                tokio::time::sleep(LINGERING).await;
+            }
+            drop(placeholder);
         });
         Ok(Self { shared: Arc::new(shared), done })
     }

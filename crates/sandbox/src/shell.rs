@@ -30,20 +30,20 @@ use crate::{
 ///
 /// A command is read whole and evaluated where nothing of this can be reached: a syntax error, an unclosed quote or a stray `}`
 /// ends the command and nothing else; `break` leaves the inner loop, which begins anew. Its end is printed as a mark, then the
-/// state is written by a process of its own, then that is printed too.
+/// state is written, without starting any process, then that is printed too.
 const DRIVER: &str = concat!(
     r#"exec 10<&0 12>&1 </dev/null; shopt -s expand_aliases; "#,
     r#"__sid_d=$SID_SCRATCH_DIR __sid_p= __sid_s=0 __sid_e= __sid_x= __sid_n= __sid_l= __sid_c=; unset SID_SCRATCH_DIR; "#,
     r#"__sid_state() { builtin local IFS=$'\n' __sid_v; builtin printf 'builtin cd -- %q\0' "$PWD"; "#,
-    r#"for __sid_v in $(builtin compgen -v); do case $__sid_v in "#,
+    r#"builtin compgen -v >|"$__sid_d/names"; while builtin read -r __sid_v; do case $__sid_v in "#,
     r#"__sid_*|BASH*|DIRSTACK|EUID|UID|PPID|GROUPS|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|IFS|LINENO|OPT*|PIPESTATUS|PWD|OLDPWD|"#,
     r#"RANDOM|SECONDS|SRANDOM|EPOCH*|SHELLOPTS|SHLVL|_|FUNCNAME|HIST*|PS[0-4]|COMP_*|COLUMNS|LINES|SID_*|FUNCNEST|MAILCHECK) ;; "#,
-    r#"*) builtin declare -p "$__sid_v"; builtin printf '\0' ;; esac; done; "#,
-    r#"for __sid_v in $(builtin compgen -A function); do case $__sid_v in __sid_*) ;; "#,
-    r#"*) builtin declare -f -- "$__sid_v"; builtin printf '\0' ;; esac; done; "#,
+    r#"*) builtin declare -p "$__sid_v"; builtin printf '\0' ;; esac; done <"$__sid_d/names"; "#,
+    r#"builtin compgen -A function >|"$__sid_d/names"; while builtin read -r __sid_v; do case $__sid_v in __sid_*) ;; "#,
+    r#"*) builtin declare -f -- "$__sid_v"; builtin printf '\0' ;; esac; done <"$__sid_d/names"; "#,
     r#"builtin alias -p; builtin printf '\0'; builtin shopt -p; builtin printf '\0'; builtin set +o; builtin printf '\0'; }; "#,
     r#"until [[ $__sid_e ]]; do while { :; } 2>/dev/null; do { "#,
-    r#"if [[ $__sid_p ]]; then builtin printf '\036%s %s\036' "$__sid_n" "$__sid_s" >&12; ( __sid_state >|"$__sid_d/state" ); "#,
+    r#"if [[ $__sid_p ]]; then builtin printf '\036%s %s\036' "$__sid_n" "$__sid_s" >&12; __sid_state >|"$__sid_d/state" || :; "#,
     r#"builtin printf '\036%s saved\036' "$__sid_n" >&12; __sid_p=; fi; "#,
     r#"IFS=' ' builtin read -r __sid_n __sid_l <&10 || { __sid_e=1; builtin break; }; "#,
     r#"if ((BASH_VERSINFO[0] > 3)); then LC_ALL=C IFS= builtin read -r -N "$__sid_l" __sid_c <&10; "#,

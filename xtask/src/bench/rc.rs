@@ -23,7 +23,7 @@ printf '{"protocol_version":1,"request_id":"%s","ok":true,"output":{"kind":"text
 pub(super) fn rc(program: &Path) -> Result<Vec<Row>, String> {
     let world = World::new(program)?;
     let root = world.dir.path().join(".config/sid");
-    let tool = configuration(&root).map_err(|err| err.to_string())?;
+    configuration(&root, AGENTS, TOOLS).map_err(|err| err.to_string())?;
     let mut loads = Vec::new();
     for _ in 0..RUNS * 3 {
         let begun = Instant::now();
@@ -33,6 +33,9 @@ pub(super) fn rc(program: &Path) -> Result<Vec<Row>, String> {
             return Err("the configuration was not loaded whole".to_owned());
         }
     }
+    // A call is measured in a configuration of one tool: what many cost is the row above.
+    let world = World::new(program)?;
+    let tool = configuration(&world.dir.path().join(".config/sid"), 1, 1).map_err(|err| err.to_string())?;
     let script = |tool: &'static str, args: serde_json::Value| {
         Fake::lean((0..ROUNDS).map(move |_| Reply::call(tool, &args)).chain([Reply::text("done")]))
     };
@@ -55,17 +58,19 @@ pub(super) fn rc(program: &Path) -> Result<Vec<Row>, String> {
 }
 
 /// Writes it; returns the first program.
-fn configuration(root: &Path) -> std::io::Result<PathBuf> {
+fn configuration(root: &Path, many: usize, more: usize) -> std::io::Result<PathBuf> {
     fs::create_dir_all(root.join("agents"))?;
     fs::create_dir_all(root.join("tools"))?;
     let mut agents = "DEFAULT_AGENT=a0\n".to_owned();
-    for n in 0..AGENTS {
-        agents
-            .push_str(&format!("a{n}_ENABLED=YES\na{n}_NAME='Agent {n}'\na{n}_TOOLS='bash t{n} t{}'\na{n}_MODEL=m\n", n + AGENTS));
+    for n in 0..many {
+        agents.push_str(&format!(
+            "a{n}_ENABLED=YES\na{n}_NAME='Agent {n}'\na{n}_TOOLS='bash t{n} t{}'\na{n}_MODEL=m\n",
+            (n + many) % more
+        ));
         fs::write(root.join(format!("agents/a{n}.md")), "You are one of many.\n")?;
     }
     let mut tools = "bash_ENABLED=YES\n".to_owned();
-    for n in 0..TOOLS {
+    for n in 0..more {
         tools.push_str(&format!("t{n}_ENABLED=YES\nt{n}_STYLE=\"number {n}\"\n"));
         let path = root.join(format!("tools/t{n}"));
         fs::write(&path, PROGRAM)?;

@@ -73,6 +73,13 @@ fn services_aliases_and_fields() {
 }
 
 #[test]
+fn two_spellings_of_one_service_are_a_mistake() {
+    let wrong = load("a_ENABLED=YES\ngit-status_ENABLED=YES\ngit_status_ENABLED=NO\n").unwrap_err();
+    assert_eq!(wrong.len(), 1);
+    assert!(wrong[0].line == 3 && wrong[0].text.contains("`git_status` and `git-status` are two spellings"), "{wrong:?}");
+}
+
+#[test]
 fn sources_are_read_once_and_later_lines_win() {
     let it = files(&[("d/a.conf", "x=1\nsource b.conf\nsource b.conf\ny=2"), ("d/b.conf", "x=b\ny=b\nsource a.conf")]).unwrap();
     assert_eq!((it.get("x").unwrap().value.as_str(), it.get("y").unwrap().value.as_str()), ("b", "2"));
