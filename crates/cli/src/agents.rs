@@ -116,7 +116,7 @@ pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Optio
         program,
         root: setup.root.clone(),
         agent: agent.id.clone(),
-        timeout: HOOK,
+        timeout: agent.hook_timeout.unwrap_or(HOOK),
         skills: skills(setup, agent),
         agents_md,
     })

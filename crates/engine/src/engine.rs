@@ -284,6 +284,12 @@ impl Engine {
     /// Ends everything the session started. Call it before the program ends.
     pub async fn close(self, grace: Duration) {
         self.host.shut_down(grace).await;
+        // A person's sessions have one; in scripts it would only be the journal's bytes again.
+        if self.described && self.person.is_some() {
+            let items = Session::replay(self.journal.records().unwrap_or_default()).1;
+            // Nothing of sid's reads it; a full disk costs the copy and nothing else.
+            let _full = self.journal.keep_transcript(&crate::transcript::transcript(&items));
+        }
     }
 
     /// `text` without sid's own credentials.

@@ -12,6 +12,7 @@ mod permissions;
 mod person;
 mod prompt;
 mod review;
+mod transcript;
 mod turn;
 
 pub use compact::{COMPACT_AT, Compaction, Summary};

@@ -107,6 +107,16 @@ impl Journal {
         replace(&self.dir.join("session.json"), &text)
     }
 
+    /// Writes the session's `transcript.json`.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn keep_transcript(&self, it: &serde_json::Value) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(it).map_err(io::Error::other)?;
+        text.push(b'\n');
+        replace(&self.dir.join("transcript.json"), &text)
+    }
+
     /// Everything that was appended so far, read back.
     ///
     /// # Errors

@@ -77,7 +77,10 @@ impl Setup {
             (Ok(agents), Ok(tools)) => (agents, tools),
             (agents, tools) => return Err([agents.err(), tools.err()].into_iter().flatten().flatten().collect()),
         };
-        let mut wrong = agents_rc.unknown(&field::names(AGENT_FIELDS), &["DEFAULT_AGENT"]);
+        let hooks = agents_rc.services().into_iter().filter_map(|it| agents_rc.field(it, "USER_INSTRUCTIONS_HOOK"));
+        let limits: Vec<String> = hooks.map(|it| sid_config::rc::prefix(it.value.trim()) + "TIMEOUT").collect();
+        let bare: Vec<&str> = limits.iter().map(String::as_str).chain(["DEFAULT_AGENT"]).collect();
+        let mut wrong = agents_rc.unknown(&field::names(AGENT_FIELDS), &bare);
         let tools = tool::tools(&root, &tools_rc, env, &mut wrong);
         let skills = skill::skills(&root, env("SID_SKILLS_PATH").as_deref());
         let agents = agent::agents(&root, &agents_rc, &tools_rc, (&tools, &skills), env, &mut wrong);

@@ -273,6 +273,15 @@ fn a_hook_that_fails_is_told_about_and_loses_nothing() {
         assert!(ran.stderr.contains(want), "{}", ran.stderr);
         assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "go");
     }
+    let it = hooked("echo why >&2; exec sleep 77.2");
+    let conf = format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nnotes_TIMEOUT=1\n");
+    let it = it.file("../home/.config/sid/agents.conf", conf);
+    let ran = it.run().status(0);
+    assert!(ran.stderr.contains("the hook 'notes' took longer than 1 s and was stopped"), "{}", ran.stderr);
+    assert!(it.journal().iter().any(|it| it["user"]["text"] == "go") && !crate::shells::alive("sleep 77.2"));
+    let conf = format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nnotes_TIMEOUT=soon\n");
+    let ran = it.file("../home/.config/sid/agents.conf", conf).run().status(1);
+    assert!(ran.stdout.contains("`notes_TIMEOUT` is") && ran.stdout.contains("must be whole seconds"), "{}", ran.stdout);
     let it = hooked("echo never").file(
         "../home/.config/sid/agents.conf",
         format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nbuild_USER_INSTRUCTIONS=NO\n"),

@@ -101,3 +101,20 @@ fn ss_05_many_at_once_on_one_home() {
     }
     assert_eq!(it.sessions().len(), 12);
 }
+
+#[test]
+fn a_transcript_in_the_form_of_the_manual_is_left_for_others() {
+    let it = crate::sid().command(["--plain"]).stdin("go\n").file("f", "x");
+    let it = it.rounds([("read_file", json!({"path": "f"})), ("read_file", json!({"path": "nope"}))]);
+    let _ran = it.run().status(0);
+    let path = it.journal_path(&it.sessions()[0]).with_file_name("transcript.json");
+    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(said["version"], 1);
+    let all = said["messages"].as_array().unwrap();
+    assert_eq!(all[0], json!({"role": "user", "content": "go"}));
+    assert_eq!(all[1]["content"][0]["type"], "tool_use");
+    assert_eq!(all[2]["content"][0]["tool_use_id"], all[1]["content"][0]["id"]);
+    assert!(all[2]["content"][0].get("is_error").is_none() && all[4]["content"][0]["is_error"] == true);
+    assert_eq!(all[5]["content"], json!([{"type": "text", "text": "done"}]));
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions()) & 0o777, 0o600);
+}

@@ -1,5 +1,8 @@
 //! The services of `agents.conf`.
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sid_config::{
     Complaint,
@@ -60,6 +63,8 @@ pub struct Agent {
     pub agents_md_path: Option<String>,
     /// The hook's program.
     pub hook: Option<PathBuf>,
+    /// How long the hook may take, if it says so.
+    pub hook_timeout: Option<Duration>,
 }
 
 /// Whole sets of tools, as model families know them.
@@ -138,6 +143,7 @@ impl Reader<'_> {
             agents_md: self.parsed("AGENTS_MD", "YES or NO", boolean).unwrap_or(true),
             agents_md_path: self.text("AGENTS_MD_PATH"),
             hook: self.hook(),
+            hook_timeout: self.hook_timeout(),
         }
     }
 
@@ -216,6 +222,17 @@ impl Reader<'_> {
             }
         }
         named
+    }
+
+    fn hook_timeout(&mut self) -> Option<Duration> {
+        let name = prefix(self.text("USER_INSTRUCTIONS_HOOK")?.trim()) + "TIMEOUT";
+        let at = self.rc.get(&name)?;
+        let seconds = at.value.trim().parse().ok().filter(|it| *it > 0);
+        if seconds.is_none() {
+            let text = format!("`{name}` is \"{}\"; it must be whole seconds above 0", at.value.escape_debug());
+            self.wrong.push(Complaint { file: at.file.clone(), line: at.line, text, hint: None });
+        }
+        seconds.map(Duration::from_secs)
     }
 
     fn hook(&mut self) -> Option<PathBuf> {

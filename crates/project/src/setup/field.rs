@@ -45,7 +45,12 @@ pub const AGENT_FIELDS: &[Field] = &[
     field("USER_INSTRUCTIONS", "YES, NO", "YES", "whether the hook runs"),
     field("AGENTS_MD", "YES, NO", "YES", "whether files for agents are read"),
     field("AGENTS_MD_PATH", "paths joined by :", "$AGENTS_MD_PATH, else as docs/manual.md says", "which files for agents are read"),
-    field("USER_INSTRUCTIONS_HOOK", "a name", "none", "agents/NAME, run for each message of the user"),
+    field(
+        "USER_INSTRUCTIONS_HOOK",
+        "a name",
+        "none",
+        "agents/NAME, run for each message of the user, for 20 s or what NAME_TIMEOUT says",
+    ),
 ];
 
 /// Fields of a tool that sid reads; others are the tool's own.
