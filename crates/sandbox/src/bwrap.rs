@@ -213,12 +213,13 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
         } else {
             it.two("--ro-bind", Path::new("/dev/null"), path);
         }
-        if *kind == Kind::Folder && fence.roots.iter().any(|root| path.starts_with(root)) {
-            it.one("--remount-ro", path);
-        }
     }
     facts.sockets.iter().for_each(|path| it.two("--ro-bind", Path::new("/dev/null"), path));
     facts.scratch.iter().for_each(|path| it.pair("--bind", path));
+    // Closed only now: the call's folder may be in one of them.
+    let closed =
+        facts.masked.iter().filter(|(path, kind)| *kind == Kind::Folder && fence.roots.iter().any(|root| path.starts_with(root)));
+    closed.for_each(|(path, _)| it.one("--remount-ro", path));
     it.flags(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]);
     // Where a container's runtime covers parts of /proc, the kernel lets nobody mount it anew.
     it.flags(&[if facts.own_proc { "--proc" } else { "--tmpfs" }, "/proc"]);

@@ -44,3 +44,31 @@ fn init_overwrites_nothing_and_says_what_it_could_not_make() {
     assert!(ran.stderr.contains("file/agents.conf can't be made") && ran.stderr.lines().count() == 1, "{}", ran.stderr);
     assert!(fs::read(it.path("file")).unwrap().is_empty());
 }
+
+#[test]
+fn a_configuration_in_the_workspace_works_as_the_quickstart_has_it() {
+    let it = sid().command(["init", "init"]);
+    let _ran = it.run().status(0);
+    let it = it.env("SID_HOME", "init").env("SID_SESSIONS", "").env("OPENAI_API_KEY", "");
+    let it = it.command(["--bash-debug", "pwd && ls; cd init; touch agents/x sessions/x; ls sessions"]);
+    let ran = it.run().status(0);
+    let here = it.path("").canonicalize().unwrap().display().to_string();
+    assert!(ran.stdout.starts_with(&format!("{}\ninit\n", here.trim_end_matches('/'))), "{} {}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stdout.matches("Read-only file system").count(), 2, "{}", ran.stdout);
+    let it = it.env("OPENAI_API_KEY", "k").command(["--plain", "--mode", "workspace_write"]).stdin("go\n").file("f", "TODO now\n");
+    let bash = |command: &str| Reply::call("bash", &json!({ "command": command }));
+    it.fake().reply([Reply::call("todo", &json!({})), bash("cd init; x=kept"), Reply::text("done")]);
+    let ran = it.run().status(0);
+    let said = it.fake().requests()[1].json()["messages"].to_string();
+    assert!(said.contains("./f:1:TODO now"), "{said} {}", ran.stderr);
+    // Resumed, by its id, in the same place.
+    let mut ids: Vec<String> =
+        fs::read_dir(it.path("init/sessions")).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    ids.sort();
+    let id = ids.pop().unwrap();
+    let it = it.command(["--plain", "--mode", "workspace_write", "--resume", &id]).stdin("again\n");
+    it.fake().reply([bash("echo \"$x ${PWD##*/}\""), Reply::text("done")]);
+    let _ran = it.run().status(0);
+    let said = it.fake().requests().pop().unwrap().json()["messages"].to_string();
+    assert!(said.contains("kept init\\n"), "{said}");
+}
