@@ -18,9 +18,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     pub(crate) bash_debug: Option<String>,
     #[command(flatten)]
-    pub(crate) params: ParamArgs,
-    #[command(flatten)]
     pub(crate) run: RunArgs,
+    // The last: what follows its heading would be below it.
+    #[command(flatten)]
+    pub(crate) params: ParamArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -50,7 +51,7 @@ pub(crate) struct ParamArgs {
     /// Tokens of thinking
     #[arg(long, value_name = "TOKENS")]
     pub(crate) param_thinking: Option<u32>,
-    /// No colours; sid uses none in line mode, and tools are told by NO_COLOR
+    /// No colours: line mode uses none, and what sid starts is told by NO_COLOR
     #[arg(long)]
     pub(crate) param_no_color: bool,
 }
@@ -177,7 +178,7 @@ pub(crate) struct RunArgs {
     /// Never run this tool; wins over everything (repeatable)
     #[arg(long = "deny-tool", value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) deny_tool: Vec<String>,
-    /// Trust for this run what the workspace's sid.toml asks for
+    /// Trust for this run what the workspace asks for: network access, agents and tools of its own
     #[arg(long)]
     pub(crate) trust: bool,
     /// Rounds of tool calls, 1 to 500 [default: 24]

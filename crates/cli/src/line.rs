@@ -55,6 +55,7 @@ fn driven<F: Future<Output = ExitCode>>(args: &RunArgs, params: &ParamArgs, what
                 top_p: params.param_top_p,
                 top_k: params.param_top_k,
                 thinking: params.param_thinking,
+                no_color: params.param_no_color,
             },
             ..job
         }),

@@ -87,6 +87,7 @@ pub(crate) struct Params {
     pub(crate) top_p: Option<f64>,
     pub(crate) top_k: Option<u32>,
     pub(crate) thinking: Option<u32>,
+    pub(crate) no_color: bool,
 }
 
 impl Job {
@@ -233,6 +234,8 @@ fn by_signal(stopper: &Stopper) -> ExitCode {
     stopper.signal().map_or(ExitCode::SUCCESS, |it| ExitCode::from(u8::try_from(128 + it).unwrap_or(1)))
 }
 
+const NO_SESSIONS: &str = "there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder";
+
 /// Puts an engine together. Errors are sentences for the person.
 pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, String> {
     let mut places = places();
@@ -255,7 +258,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     };
     // What the settings say of a tool counts more than its switch.
     part.asked.extend(settings.tools.clone());
-    let root = places.sessions.clone().ok_or("there is no place for sessions: HOME is not set; set SID_SESSIONS to a folder")?;
+    let root = places.sessions.clone().ok_or(NO_SESSIONS)?;
     let skills = setup.as_ref().zip(agent).map(|(setup, agent)| agents::skills(setup, agent)).unwrap_or_default();
     let (mut fence, about) = fence(&job, &places, &settings)?;
     fence.readable.extend(skills.iter().map(|it| it.1.clone()));
@@ -265,7 +268,8 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     told.notices.extend(unsaid);
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
     let (journal, loaded, id) = session(&job, root)?;
-    let environment = environment(&secrets, &settings, journal.dir(), fence.roots.first());
+    let mut environment = environment(&secrets, &settings, journal.dir(), fence.roots.first());
+    job.params.no_color.then(|| environment.set("NO_COLOR", "1"));
     let rules = Rules {
         mode: job.mode.or(settings.mode).unwrap_or(if job.person.is_some() { Mode::Auto } else { Mode::Manual }),
         fence: Arc::new(fence),

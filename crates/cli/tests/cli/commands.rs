@@ -122,6 +122,10 @@ fn params_have_one_dash_or_two_and_agents_come_first() {
     let request = it.fake().requests()[1].json();
     assert_eq!(request["max_tokens"], 7);
     assert!(request["messages"][0]["content"].as_str().unwrap().contains("Be exact."));
+    let it = sid().command(["--plain", "--mode", "full_access", "-param-no-color"]).stdin("go\n");
+    it.fake().reply([Reply::call("run_command", &json!({"command": "echo \"<$NO_COLOR>\""})), Reply::text("done")]);
+    let _ran = it.run().status(0);
+    assert!(it.fake().requests()[1].json()["messages"].to_string().contains("<1>"));
     for (args, want) in [
         (["--param-temperature", "5"], "from 0 to 1"),
         (["--param-top-p", "-1"], "from 0 to 1"),
