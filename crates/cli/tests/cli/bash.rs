@@ -110,6 +110,15 @@ fn a_command_whose_time_is_up_is_stopped_and_the_shell_stays() {
 }
 
 #[test]
+fn a_flood_keeps_head_and_tail_and_the_shell() {
+    let ran = run("workspace_write", ["x=1; echo first; yes | head -c 30000000; echo last", "echo \"$x\""]);
+    let said = ran.result(0);
+    assert!(said.starts_with("first\ny\n") && said.ends_with("last\n") && said.contains("bytes left out"), "{}", &said[..80]);
+    assert!(said.len() < 60_000, "{}", said.len());
+    assert_eq!(ran.result(1), "1\n");
+}
+
+#[test]
 fn restart_gives_a_fresh_shell_alone_or_before_a_command() {
     let calls = [
         bash("x=1; cd /usr"),
