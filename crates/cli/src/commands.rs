@@ -5,6 +5,7 @@ use sid_core::{Parent, one_line};
 use sid_engine::{Engine, Interrupt};
 use sid_policy::Mode;
 use sid_provider::Sampling;
+use sid_sandbox::SHELL_STATE;
 
 use crate::{
     paths::{places, var},
@@ -89,16 +90,6 @@ pub(crate) async fn command(mut engine: Engine, job: &mut Job, text: &str, stop:
             Ok(None) => Ok("The editor gave nothing back; nothing was sent.".to_owned()),
             Err(why) => Err(why),
         },
-        ("/system", text) => {
-            job.params.system = Some(text.to_owned()).filter(|it| !it.is_empty());
-            let said =
-                if text.is_empty() { "The model is told nothing more before everything." } else { "The model is told that." };
-            engine.instruct(job.params.system.clone()).map(|()| said.to_owned())
-        }
-        ("/budget", text) => number(text, "/budget").map(|it| {
-            engine.set_budget(it);
-            it.map_or("No budget.".to_owned(), |it| format!("Budget: {it} tokens"))
-        }),
         ("/stats" | "/status", _) => {
             let it = engine.session().usage();
             Ok(format!("{} tokens in, {} from the cache, {} out", it.input, it.cache_read, it.output))
@@ -106,14 +97,32 @@ pub(crate) async fn command(mut engine: Engine, job: &mut Job, text: &str, stop:
         ("/config", _) => Ok(config(&engine)),
         ("/save", "") => Err("/save needs a file".to_owned()),
         ("/save", file) => save(&engine, &job.cwd.join(file)),
-        (name, rest) => match tuned(engine.sampling().clone(), name, rest) {
-            Some(Ok((sampling, said))) => engine.retune(sampling).map(|()| said),
-            Some(Err(why)) => Err(why),
+        (name, rest) => match adjust(&mut engine, name, rest) {
+            Some(done) => done.inspect(|_| job.adjusted.push((name.to_owned(), rest.to_owned()))),
             None => Err(format!("There is no command {}; /help lists them.", one_line(name, 40))),
         },
     };
     say(&said.unwrap_or_else(|why| why));
     (Some(engine), After::Prompt)
+}
+
+/// Changes what is in force until it is changed again, also with another agent or in the session that goes on from this one.
+fn adjust(engine: &mut Engine, name: &str, rest: &str) -> Option<Result<String, String>> {
+    Some(match name {
+        "/system" => {
+            let text = Some(rest.to_owned()).filter(|it| !it.is_empty());
+            let said = if text.is_some() { "The model is told that." } else { "The model is told nothing more before everything." };
+            engine.instruct(text).map(|()| said.to_owned())
+        }
+        "/budget" => number(rest, "/budget").map(|it| {
+            engine.set_budget(it);
+            it.map_or("No budget.".to_owned(), |it| format!("Budget: {it} tokens"))
+        }),
+        _ => match tuned(engine.sampling().clone(), name, rest)? {
+            Ok((sampling, said)) => engine.retune(sampling).map(|()| said),
+            Err(why) => Err(why),
+        },
+    })
 }
 
 /// Another way to ask the model, if that is what the command is about.
@@ -245,8 +254,14 @@ fn again(engine: &Engine, job: &Job) -> Job {
     Job { resume: Some(engine.dir().to_string_lossy().into_owned()), parent: None, ..job.clone() }
 }
 
+/// Opens a session with what was adjusted so far.
 async fn reopened(job: Job) -> Result<Engine, String> {
-    open(job, &mut Printer::new(Style::Text)).await
+    let adjusted = job.adjusted.clone();
+    let mut engine = open(job, &mut Printer::new(Style::Text)).await?;
+    for (name, rest) in adjusted {
+        adjust(&mut engine, &name, &rest).transpose()?;
+    }
+    Ok(engine)
 }
 
 /// A new session with a summary of this one, which stays as it is.
@@ -271,7 +286,7 @@ async fn compact(mut engine: Engine, job: &mut Job, stop: &Interrupt) -> (Option
         Ok(it) => {
             engine.close(GRACE).await;
             // The shell of the new session begins where the old one's was.
-            let _none = std::fs::copy(dir.join(STATE), it.dir().join(STATE));
+            let _none = std::fs::copy(dir.join(SHELL_STATE), it.dir().join(SHELL_STATE));
             job.resume = None;
             (Some(it), After::Prompt)
         }
@@ -281,9 +296,6 @@ async fn compact(mut engine: Engine, job: &mut Job, stop: &Interrupt) -> (Option
         }
     }
 }
-
-/// Where a session's shell keeps its state.
-const STATE: &str = "bash-state.sh";
 
 async fn clear(engine: Engine, job: &mut Job) -> (Option<Engine>, After) {
     let next = Job { mode: Some(engine.permissions().mode()), resume: None, parent: None, ..job.clone() };

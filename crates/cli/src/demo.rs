@@ -54,6 +54,7 @@ fn play(dir: &Path) -> ExitCode {
     let sessions = dir.join("sessions");
     let code = execute(Job {
         params: crate::run::Params::default(),
+        adjusted: Vec::new(),
         recording: None,
         parent: None,
         prompt: PROMPT.to_owned(),

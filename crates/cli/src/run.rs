@@ -72,6 +72,8 @@ pub(crate) struct Job {
     pub(crate) sessions: Option<PathBuf>,
     /// What was said of the model's answers for this session.
     pub(crate) params: Params,
+    /// Commands that adjusted something, in their order.
+    pub(crate) adjusted: Vec<(String, String)>,
     /// A recording in place of a model.
     pub(crate) recording: Option<Replay>,
     /// The session that this one goes on from, and a summary of it.
@@ -137,6 +139,7 @@ impl Job {
             person: None,
             sessions: None,
             params: Params::default(),
+            adjusted: Vec::new(),
             recording: None,
             parent: None,
         })

@@ -12,5 +12,5 @@ pub use record::{
     Assistant, Call, CallId, Compacted, Contact, Delta, Finished, Opaque, Opened, Outcome, Parent, Part, Record, ReviewedCall,
     Seen, Source, Started, Status, Stop, Usage, User,
 };
-pub use session::{Item, Next, Session};
+pub use session::{Item, Next, Session, tokens};
 pub use text::{Visible, inert, one_line, visible};

@@ -84,8 +84,11 @@ struct Size {
     since: u64,
 }
 
-/// Bytes that a token has at least, as a rule: better too many tokens than too few.
-const BYTES: u64 = 3;
+/// About how many tokens so many bytes are: better too many than too few.
+#[must_use]
+pub fn tokens(bytes: u64) -> u64 {
+    bytes / 3
+}
 
 /// Reviews of this turn: what stops a loop of refusals, since nobody is asked.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -365,7 +368,7 @@ impl Session {
     /// About how many tokens the conversation has, what the model is told of tools and rules included once it has answered.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size.counted + self.size.since / BYTES
+        self.size.counted + tokens(self.size.since)
     }
 
     /// The stamps of files when the model last saw them, by canonical path.

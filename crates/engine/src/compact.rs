@@ -101,7 +101,7 @@ impl Engine {
         let size = self.session.size();
         let grown = self.compacted_to.is_none_or(|it| size * 100 > it * GROWN);
         // The person's own words stay as they are: a summary saves nothing of them.
-        let saved = size.saturating_sub(self.session.asked().len() as u64 / 3);
+        let saved = size.saturating_sub(sid_core::tokens(self.session.asked().len() as u64));
         if self.compaction.at.is_none_or(|it| saved < it) || !grown || self.talk.answers() == 0 {
             return Ok(None);
         }
@@ -125,7 +125,7 @@ impl Engine {
         stop: &Interrupt,
         tell: &mut dyn FnMut(Event),
     ) -> Result<Option<Cut>, Failed> {
-        if std::mem::replace(&mut self.refused, true) {
+        if self.refused {
             return Err(Failed::Model(format!(
                 "{} The conversation was compacted and is still too long for the model: what is left is the summary, the tools and the \
                  instructions. Use a model that takes more, or fewer tools.",
@@ -134,7 +134,10 @@ impl Engine {
         }
         tell(Event::Notice(format!("{} Compacting the conversation.", failure.message)));
         match stop.or(self.summarize()).await {
-            Ok(Ok(it)) => self.begin_anew(it)?,
+            Ok(Ok(it)) => {
+                self.begin_anew(it)?;
+                self.refused = true;
+            }
             Ok(Err(why)) => return Err(Failed::Model(format!("{} {why}", failure.message))),
             Err(cut) => return Ok(Some(cut)),
         }

@@ -91,7 +91,7 @@ pub struct Engine {
     pub(crate) compaction: Compaction,
     /// About how many tokens were left by the last summary, or by the last try at one.
     pub(crate) compacted_to: Option<u64>,
-    /// The provider refused the length, and has given no answer since.
+    /// The conversation was compacted since the provider refused its length, and no answer came since.
     pub(crate) refused: bool,
     pub(crate) instructions: Option<String>,
     pub(crate) sampling: Sampling,

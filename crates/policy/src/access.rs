@@ -83,6 +83,8 @@ pub struct Access {
     pub exec: Option<Exec>,
     /// The command only looks: nothing is writable for it but temporary folders, in every mode with a boundary.
     pub looks: bool,
+    /// Its paths may not leave the roots, in any mode; the user's skills may be read.
+    pub stays: bool,
     /// Input for a command that runs already, behind its own boundary.
     pub input: bool,
     /// When `auto` has it reviewed.
@@ -106,12 +108,20 @@ impl Access {
             paths: Vec::new(),
             exec: None,
             looks: false,
+            stays: false,
             input: false,
             reviewed: Reviewed::AtBoundary,
             lifted: Lifted::Boundary,
             acts: Acts::Inside,
             action: None,
         }
+    }
+
+    /// Its paths may not leave the roots, wherever links lead.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
+        self
     }
 
     /// Says what a reviewer is asked about.

@@ -192,6 +192,14 @@ impl Rules {
                 "{shown} is outside the workspace, which is all that file tools reach of the container; use a command"
             )));
         }
+        let readable = |it: &ResolvedPath| {
+            it.canonical.as_ref().is_some_and(|path| self.fence.readable.iter().any(|dir| path.starts_with(dir)))
+        };
+        let leaves = |it: &&ResolvedPath| !self.inside(it) && (it.touch.changes() || !readable(it));
+        if let Some(it) = resolved.paths.iter().find(|it| resolved.access.stays && leaves(it)) {
+            let shown = it.lexical.display();
+            return Some(Crossing::Closed(format!("{shown} leads out of the workspace, which is all that this tool reaches")));
+        }
         if self.mode == Mode::FullAccess {
             return None;
         }
@@ -200,10 +208,7 @@ impl Rules {
             return Some(found);
         }
         if self.mode == Mode::Auto && !resolved.access.mutates {
-            let readable = |it: &ResolvedPath| {
-                it.canonical.as_ref().is_some_and(|path| self.fence.readable.iter().any(|dir| path.starts_with(dir)))
-            };
-            let outside = paths.clone().find(|it| !self.inside(it) && !readable(it));
+            let outside = paths.clone().find(leaves);
             if let Some(it) = outside {
                 return Some(Crossing::Open(format!("reading {} leaves the workspace", it.lexical.display())));
             }

@@ -24,7 +24,7 @@ pub struct Confined<'a> {
 
 /// How often a sandbox is set up anew that could not be: a socket or file that it covers may have gone in between. Nothing
 /// has run then.
-const TRIES: u32 = 8;
+pub(crate) const TRIES: u32 = 8;
 /// Between input and an interrupt that follows it.
 const SETTLING: Duration = Duration::from_millis(20);
 /// How long setting up takes at most, as a rule.
@@ -61,18 +61,6 @@ impl<'a> Confined<'a> {
         let mut hider = Hider::new(fence.hidden.clone(), fence.secret.clone());
         hider.secret.extend(Some(self.root().join(CONFIG)).filter(|it| self.host.reserves(it)));
         hider
-    }
-
-    /// Folders outside the roots that file tools may read.
-    #[must_use]
-    pub fn readable(&self) -> &[PathBuf] {
-        &self.permit.fence().readable
-    }
-
-    /// Whether it changes nothing.
-    #[must_use]
-    pub fn only_reads(&self) -> bool {
-        !self.permit.access().mutates
     }
 
     /// The primary root.

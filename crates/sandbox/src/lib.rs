@@ -42,4 +42,4 @@ pub use process::{Aftermath, Exit, Io, Limits, Ran};
 pub use resolve::resolve;
 pub use scratch::{SCRATCH, Scratch};
 pub use seatbelt::{Policy, Reads, Seatbelt};
-pub use shell::{InShell, quoted};
+pub use shell::{InShell, STATE as SHELL_STATE, quoted};

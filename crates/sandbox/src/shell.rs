@@ -13,11 +13,16 @@ use std::{
 };
 
 use sid_policy::{Bounds, Permit};
-use tokio::{io::Interest, sync::watch, time::timeout};
+use tokio::{
+    io::Interest,
+    sync::{Mutex, watch},
+    time::timeout,
+};
 
 use crate::{
     Aftermath, Confined,
     capture::{Capture, Taken},
+    confined::TRIES,
     frames::{Frames, Progress, unguessable},
     host::Host,
     process::{Exit, Limits, Process},
@@ -53,7 +58,7 @@ const DRIVER: &str = concat!(
     r#"done; done"#
 );
 /// Where the state is kept, in the session's folder.
-const STATE: &str = "bash-state.sh";
+pub const STATE: &str = "bash-state.sh";
 /// Bytes of state that are kept at most.
 const MOST: u64 = 1 << 20;
 /// How long the shell may take to begin, and to write its state.
@@ -110,10 +115,25 @@ pub(crate) struct Shell {
     fresh: Vec<Vec<u8>>,
     /// Where its state is kept; a shell for one command keeps none.
     kept: Option<PathBuf>,
+    /// The last command after which it was; held while it is being kept.
+    kept_after: Mutex<u64>,
 }
 
 impl Shell {
+    /// Starts one, anew if its sandbox could not be set up, as for every command.
     async fn start(place: &Confined<'_>, limits: Limits, kept: Option<PathBuf>) -> Result<Self, String> {
+        let mut tries = 1;
+        loop {
+            match Self::once(place, limits, kept.clone()).await? {
+                Ok(it) => return Ok(it),
+                Err((Exit::NoSandbox, _)) if tries < TRIES => tries += 1,
+                Err((_, why)) => return Err(why),
+            }
+        }
+    }
+
+    /// The inner error is how a shell that began has ended, and why.
+    async fn once(place: &Confined<'_>, limits: Limits, kept: Option<PathBuf>) -> Result<Result<Self, (Exit, String)>, String> {
         let (host, permit) = (place.host, &place.permit);
         let exec = permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         let scratch = place.scratch()?;
@@ -125,15 +145,27 @@ impl Shell {
         let (process, wall) = Process::shell(host, permit, (&exec.cwd, &script), scratch.dir(), ends, output)?;
         let (last, busy) = (AtomicU64::new(0), AtomicBool::new(false));
         let bounds = permit.bounds();
-        let mut it = Self { process, control, progress, name, last, busy, bounds, wall, scratch, fresh: Vec::new(), kept };
+        let mut it = Self {
+            process,
+            control,
+            progress,
+            name,
+            last,
+            busy,
+            bounds,
+            wall,
+            scratch,
+            fresh: Vec::new(),
+            kept,
+            kept_after: Mutex::new(0),
+        };
         // Nothing is run, to see what a fresh shell's state is.
         if it.run(":", SOON).await != Some(0) {
-            let output = it.process.take();
-            it.process.stop(Duration::ZERO).await;
-            return Err(format!("The shell does not start: {}", output.text.trim()));
+            let exit = it.process.stop(Duration::ZERO).await;
+            return Ok(Err((exit, format!("The shell does not start: {}", it.process.take().text.trim()))));
         }
         it.fresh = it.state().await.unwrap_or_default();
-        Ok(it)
+        Ok(Ok(it))
     }
 
     /// Gives it a command and waits for its end. `None`: the time was up, or the shell is gone.
@@ -180,18 +212,24 @@ impl Shell {
         Some(bytes.split(|it| *it == 0).map(<[u8]>::to_vec).collect())
     }
 
-    /// Writes down what the user made of the shell.
+    /// Writes down what was made of the shell, if that has not been done since its last command.
     async fn keep(&self) {
         let Some(path) = &self.kept else { return };
+        let mut after = self.kept_after.lock().await;
+        let last = self.last.load(Ordering::Relaxed);
+        if *after == last {
+            return;
+        }
         let Some(state) = self.state().await else { return };
         let mut text = Vec::new();
         for piece in state.iter().filter(|it| !it.is_empty() && !self.fresh.contains(it) && !is_secret(it)) {
-            text.extend_from_slice(&without_traps_for_later(piece));
+            text.extend_from_slice(&without_ends(piece));
             text.push(b'\n');
         }
         let fresh = path.with_extension("new");
         let written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
         let _full = written.and_then(|mut it| it.write_all(&text)).and_then(|()| fs::rename(&fresh, path));
+        *after = last;
     }
 
     /// Interrupts what a command started, and gives the shell up if that does not end it. `false`: it was given up.
@@ -242,6 +280,10 @@ impl Confined<'_> {
         let mut notes = Vec::new();
         let leaves = exec.escalate.is_some() && self.permit.bounds() == Bounds::Unbounded;
         let shell = self.shell(limits, if leaves { Whose::Call } else { Whose::Session }, &mut notes).await?;
+        // The state from before this command must not be overwritten while it is read; as a rule it has been kept long ago.
+        if shell.last.load(Ordering::Relaxed) > 1 {
+            shell.keep().await;
+        }
         let (from, now) = (shell.process.take(), Instant::now());
         let code = shell.run(&exec.command, limits.time).await;
         let mut exit = code;
@@ -369,7 +411,7 @@ fn is_secret(piece: &[u8]) -> bool {
 }
 
 /// Options that would end or silence the shell at the next command are not restored.
-fn without_traps_for_later(piece: &[u8]) -> Vec<u8> {
+fn without_ends(piece: &[u8]) -> Vec<u8> {
     if !piece.starts_with(b"set ") {
         return piece.to_vec();
     }

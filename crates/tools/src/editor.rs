@@ -65,7 +65,7 @@ impl Tool for TextEditor {
         let path = rc::inside(&shown, view).ok()?;
         let command = Command::of(args).ok().filter(|it| !matches!(it, Command::View(_)))?;
         let look = move |place: &Confined<'_>| preview(place, &command, &shown).map_or_else(error, Outcome::ok);
-        let access = Access::none("preview", "preview").reads(path);
+        let access = Access::none("preview", "preview").staying().reads(path);
         Some(Plan { label: "preview".to_owned(), access, action: Box::new(move |place, _| Box::pin(async move { look(place) })) })
     }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
@@ -74,7 +74,7 @@ impl Tool for TextEditor {
         let path = rc::inside(&shown, view)?;
         let command = Command::of(args)?;
         let label = format!("{} {shown}", command.name());
-        let access = Access::none(self.name(), "edit");
+        let access = Access::none(self.name(), "edit").staying();
         let looks = matches!(command, Command::View(_));
         if !looks && rc::skill(&shown, view).is_some() {
             return Err("skills can be viewed and not changed".to_owned());
@@ -92,7 +92,6 @@ impl Tool for TextEditor {
 
 /// What a call would do to a file, for a person to look at before.
 fn preview(place: &Confined<'_>, command: &Command, shown: &str) -> Result<String, String> {
-    rc::stays(place)?;
     let (bytes, file, _) = current(place, command, shown)?;
     let (after, _) = command.applied(&file.text, shown)?;
     let stored = stored(&file, &after, shown)?;
@@ -182,7 +181,6 @@ fn inserted(text: &str, line: i64, added: &str) -> Result<(String, usize), Strin
 }
 
 fn run(place: &Confined<'_>, command: &Command, shown: &str, known: &Known) -> Result<Outcome, String> {
-    rc::stays(place)?;
     if let Command::View(range) = command {
         return look(place, *range, shown);
     }

@@ -37,21 +37,6 @@ pub(crate) fn skill<'a>(spelled: &'a str, view: &View) -> Option<(PathBuf, &'a P
     Some((dir.clone(), Path::new(below)))
 }
 
-/// That no link leads out; skills may be read.
-///
-/// # Errors
-/// One does.
-pub(crate) fn stays(place: &Confined<'_>) -> Result<(), String> {
-    let (path, _) = place.path(0)?;
-    let root = std::fs::canonicalize(place.root()).unwrap_or_else(|_| place.root().to_owned());
-    let reads = place.only_reads() && place.readable().iter().any(|it| path.starts_with(it));
-    if path.starts_with(&root) || reads {
-        Ok(())
-    } else {
-        Err(format!("the path leads out of the workspace, to {}", path.display()))
-    }
-}
-
 /// Reads a file or lines of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read;
@@ -114,7 +99,7 @@ impl Tool for Read {
         if last < first {
             return Err(format!("start_line {first} is greater than end_line {}", it.end_line.unwrap_or(0)));
         }
-        let access = Access::none(self.name(), "read").reads(inside(&it.path, view)?);
+        let access = Access::none(self.name(), "read").staying().reads(inside(&it.path, view)?);
         let label = format!("read {}", it.path);
         let action = move |place: &Confined<'_>| read(place, &it.path, first, last).unwrap_or_else(error);
         Ok(Plan { label, access, action: Box::new(move |place, _| Box::pin(async move { action(place) })) })
@@ -122,7 +107,6 @@ impl Tool for Read {
 }
 
 fn read(place: &Confined<'_>, shown: &str, first: usize, last: usize) -> Result<Outcome, String> {
-    stays(place)?;
     match place.path(0)?.1 {
         Kind::Missing => return Err(format!("file not found: {shown}")),
         Kind::Folder => {
@@ -188,6 +172,7 @@ impl Tool for Glob {
         let pattern = it.pattern.trim_start_matches("./").trim_start_matches('/').to_owned();
         // A name alone is looked for at every depth, as `find -name` does.
         let whole = if pattern.contains('/') { pattern } else { format!("**/{pattern}") };
-        glob::plan(self.name(), &it.pattern, &whole, folder, Ignored::LeftOut)
+        let plan = glob::plan(self.name(), &it.pattern, &whole, folder, Ignored::LeftOut)?;
+        Ok(Plan { access: plan.access.staying(), ..plan })
     }
 }

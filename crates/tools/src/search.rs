@@ -88,7 +88,7 @@ pub(crate) fn plan(tool: &str, pattern: String, what: As, path: PathBuf, names: 
         include_ignored: false,
     };
     let query = Query::new(&args, what)?;
-    Ok(planned(query, args.pattern, Access::none(tool, "search").reads(path)))
+    Ok(planned(query, args.pattern, Access::none(tool, "search").staying().reads(path)))
 }
 
 fn planned(query: Query, pattern: String, access: Access) -> Plan {

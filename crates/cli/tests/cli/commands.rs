@@ -51,7 +51,7 @@ fn agents_are_listed_and_changed_and_the_conversation_goes_on() {
     let two = "build_ENABLED=YES\nbuild_NAME=Builder\nbuild_DESC='makes it'\nbuild_TOOLS=read\nbuild_MODEL=big\nlook_ENABLED=MANUAL\nlook_TOOLS=glob\nlook_MODEL=small\nlook_MAX_TOKENS=77\noff_ENABLED=NO\n";
     let it = agents(
         plain(
-            "hello\n/agent\n/agent list\n/agent switch look\nagain\n/agent switch off\n/agent switch nobody\n/agent huh\n/model other\nlast\n/agent switch build\n",
+            "hello\n/agent\n/agent list\n/temperature 0.5\n/agent switch look\nagain\n/agent switch off\n/agent switch nobody\n/agent huh\n/model other\nlast\n/agent switch build\n",
         ),
         two,
         "read_ENABLED=YES\nglob_ENABLED=YES\n",
@@ -74,6 +74,7 @@ fn agents_are_listed_and_changed_and_the_conversation_goes_on() {
     let models: Vec<_> = all.iter().map(|it| it["model"].as_str().unwrap()).collect();
     assert_eq!(models, ["big", "small", "other"]);
     assert_eq!(all[1]["max_tokens"], 77);
+    assert_eq!(all[1]["temperature"], 0.5, "what was said at the prompt holds with another agent");
     assert_eq!(all[1]["tools"][0]["function"]["name"], "glob");
     let said = all[2]["messages"].to_string();
     assert!(said.contains("hello") && said.contains("again"), "{said}");

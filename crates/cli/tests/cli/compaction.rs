@@ -105,6 +105,17 @@ fn cx_01_compaction_that_does_not_help_ends_with_the_cause() {
 }
 
 #[test]
+fn a_summary_that_failed_is_tried_again_at_the_next_refusal() {
+    let long = || Reply::Status(413, Vec::new(), "{}".to_owned());
+    let broken = Reply::Status(400, Vec::new(), r#"{"error":{"message":"no"}}"#.to_owned());
+    let it = sid().command(["--plain"]).stdin("one\ntwo\n");
+    it.fake().reply([long(), broken, long(), Reply::text("SUMMARY"), Reply::text("done")]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.stdout, "done\n", "{}", ran.stderr);
+    assert!(ran.stderr.contains("could not be summarised") && !ran.stderr.contains("still too long"), "{}", ran.stderr);
+}
+
+#[test]
 fn compact_goes_on_in_a_session_of_its_own() {
     let it = sid()
         .command(["--plain", "--mode", "workspace_write"])
