@@ -458,7 +458,6 @@ fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<
     let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
     let (standing, hint) = if job.trust { (Standing::Trusted, None) } else { trust::standing(&policy, &root) };
     fence.readable = places.skills(std::env::home_dir().as_deref());
-    fence.contained = settings.docker.is_some();
     fence.network = Arc::new(policy.reach(&settings.network, standing));
     fence.protected.extend(policy.protected);
     let (own, untrusted) = workspace_rc(job);

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use sid_core::{Call, CallId, Event, Finished, Outcome, Record, ReviewedCall, Started, Status, Stop};
-use sid_policy::{Answer, Permit, Question, Refusal, Request, Review, Verdict};
-use sid_sandbox::{Confined, resolve};
+use sid_policy::{Access, Answer, Permit, Question, Refusal, Request, Review, Rules, Verdict};
+use sid_sandbox::Confined;
 use sid_tools::{Action, Plan};
 
 use crate::{
@@ -108,7 +108,7 @@ impl Engine {
         })?;
         let plan = tool.plan(&call.args, &self.view).map_err(|why| self.unplanned(call, &why))?;
         let ready = Planned { call: call.clone(), label: plan.label, action: plan.action, judged: state };
-        let permit = match self.rules.judge(resolve(plan.access)) {
+        let permit = match self.judge(&self.rules, plan.access) {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(refusal) => return Err(denied(refusal)),
             Verdict::Fault(why) => return Err(Outcome::failed(format!("Error: {why}"))),
@@ -141,9 +141,14 @@ impl Engine {
         question.answer(answer).map(|permit| it.with(permit)).map_err(denied)
     }
 
+    /// What rules say of an access. The one look at the place it is about comes before.
+    pub(crate) fn judge(&self, rules: &Rules, access: Access) -> Verdict {
+        rules.judge(self.host.resolve(access, &rules.fence, rules.bounds()))
+    }
+
     /// What a call would do, as its tool shows it; looking is judged too. `None`: it can't be shown.
     async fn shown(&self, plan: Plan) -> Option<String> {
-        let Verdict::Allow(permit) = self.rules.judge(resolve(plan.access)) else { return None };
+        let Verdict::Allow(permit) = self.judge(&self.rules, plan.access) else { return None };
         let outcome = (plan.action)(&Confined::enter(&self.host, permit), std::sync::Arc::default()).await;
         let text = self.redact(outcome.text);
         (outcome.status == Status::Ok && !text.trim().is_empty()).then_some(text)

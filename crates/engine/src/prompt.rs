@@ -31,8 +31,8 @@ fn system(fence: &Fence, places: &[(PathBuf, PathBuf)], mode: Mode, tools: &[Box
     for root in fence.roots.iter().skip(1) {
         out.push_str(&format!("Further root: {}\n", known(root).display()));
     }
-    if fence.contained {
-        out.push_str("Commands run in a container; file tools reach its workspace only.\n");
+    if !places.is_empty() {
+        out.push_str("All of this is in a container; searching outside the roots takes a command.\n");
     }
     out.push_str(match mode {
         Mode::Plan => "Mode: plan. Nothing may be changed; study the workspace and answer with a plan.\n",

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use sid_core::{Assistant, Call, Finished, Outcome, Record, Session, Usage, User};
 use sid_policy::{Entry, Evidence, Judgement, Mode, Request, Review, Rules, Verdict, transcript};
 use sid_provider::{Calls, Conversation, ToolSpec};
-use sid_sandbox::{Confined, resolve};
+use sid_sandbox::Confined;
 
 use crate::{Engine, clock::now, engine::spec};
 
@@ -164,7 +164,7 @@ impl Engine {
             Err(why) => return Outcome::failed(why),
         };
         let rules = Rules { mode: Mode::ReadOnly, allow: std::collections::BTreeSet::new(), ..self.rules.clone() };
-        match rules.judge(resolve(plan.access)) {
+        match self.judge(&rules, plan.access) {
             Verdict::Allow(permit) => {
                 let before = self.host.last_job();
                 let outcome = (plan.action)(&Confined::enter(&self.host, permit), Arc::default()).await;

@@ -3,7 +3,7 @@ use std::{convert::Infallible, io, rc::Rc, sync::Arc};
 use sid_core::{CallId, End, Event, Finished, Next, Outcome, Record, Source, Status, Stop, Usage, User};
 use sid_policy::{Verdict, bounds_of};
 use sid_provider::Calls;
-use sid_sandbox::{Confined, Ended, Exit, Host, resolve};
+use sid_sandbox::{Confined, Ended, Exit, Host};
 use tokio::sync::watch;
 
 use crate::{Cut, Engine, Interrupt, call::GRACE, clock::now, permissions::State};
@@ -162,7 +162,7 @@ impl Engine {
         let Some(hook) = &self.hook else { return String::new() };
         self.rules.mode = self.permissions.mode();
         let (name, plan) = (hook.name.clone(), hook.plan(prompt, &self.view));
-        let outcome = match self.rules.judge(resolve(plan.access)) {
+        let outcome = match self.judge(&self.rules, plan.access) {
             Verdict::Allow(permit) => (plan.action)(&Confined::enter(&self.host, permit), Arc::default()).await,
             _ => Outcome::denied(format!("the hook '{name}' may not run")),
         };

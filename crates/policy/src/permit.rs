@@ -15,8 +15,6 @@ pub struct Fence {
     pub hidden: Hidden,
     /// Folders outside the roots that file tools read without a review: the user's skills.
     pub readable: Vec<PathBuf>,
-    /// Commands run in a container, so what is outside the roots is another machine's for file tools.
-    pub contained: bool,
     /// What sandboxed commands may reach.
     pub network: Arc<Network>,
 }

@@ -47,6 +47,14 @@ impl<'a> Confined<'a> {
         path.ok_or_else(|| "The permit covers no such path.".to_owned())
     }
 
+    /// Why a tool can't walk below the n-th path: it is the container's.
+    #[must_use]
+    pub fn unwalkable(&self, n: usize) -> Option<String> {
+        let (path, _) = self.path(n).ok()?;
+        self.host.elsewhere(&path, self.permit.fence())?;
+        Some(format!("{} is in the container, outside the workspace; search there with a command (find, grep).", path.display()))
+    }
+
     /// What this permit lets be made is not set aside, even if it has a protected name.
     pub(crate) fn granted(&self, n: usize) {
         if let Ok((path, Kind::Missing)) = self.path(n) {

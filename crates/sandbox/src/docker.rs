@@ -1,5 +1,6 @@
 //! A container as the place of a session's commands. Docker is the outer isolation; inside it restricted commands run behind the
 //! same wall of Bubblewrap, and the managed network comes in through sockets in the workspace.
+mod files;
 mod network;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 use serde_json::Value;
 use sid_policy::{Bounds, Fence, Kind};
 
+pub(crate) use files::{Change, Wall};
 pub(crate) use network::{FOLDER as SOCKETS, Sockets};
 
 use crate::{

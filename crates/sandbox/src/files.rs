@@ -14,9 +14,12 @@ use rustix::{
     io::Errno,
 };
 
-use sid_policy::Kind;
+use sid_policy::{Bounds, Kind};
 
-use crate::Confined;
+use crate::{
+    Confined,
+    docker::{Change, Wall},
+};
 
 /// Why a file can't be had, for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +85,10 @@ fn stamp_after(file: &File, bytes: &[u8]) -> io::Result<String> {
     if bytes.len() as u64 > HASHED { stamp_of(file) } else { Ok(stamp(bytes)) }
 }
 
+fn changed(path: &Path) -> FileError {
+    FileError(format!("{} changed while it was being edited; nothing was written. Read it again.", path.display()))
+}
+
 fn said(path: &Path, err: impl Into<io::Error>) -> FileError {
     let err: io::Error = err.into();
     let shown = path.display();
@@ -115,6 +122,11 @@ impl Confined<'_> {
         let (path, _) = self.path(n).map_err(FileError)?;
         if self.host.reserves(&path) {
             return Err(said(&path, Errno::NOENT));
+        }
+        if let Some(docker) = self.host.elsewhere(&path, self.permit.fence()) {
+            let found = docker.read(self.wall(), &path, &self.host.keep);
+            let (file, len) = found.map_err(|err| said(&path, err))?;
+            return Ok(Found { path, file, len });
         }
         let fd = open_exactly(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).map_err(|err| said(&path, err))?;
         let file = File::from(fd);
@@ -153,6 +165,11 @@ impl Confined<'_> {
     /// It is missing or no folder.
     pub fn list(&self, n: usize) -> Result<(PathBuf, Vec<(String, bool)>), FileError> {
         let (path, _) = self.path(n).map_err(FileError)?;
+        if let Some(docker) = self.host.elsewhere(&path, self.permit.fence()) {
+            let mut out = docker.list(self.wall(), &path).map_err(|err| said(&path, err))?;
+            out.sort_unstable();
+            return Ok((path, out));
+        }
         let entries = std::fs::read_dir(&path).map_err(|err| said(&path, err))?;
         let (hider, mut out) = (self.hider(), Vec::new());
         for entry in entries {
@@ -176,6 +193,9 @@ impl Confined<'_> {
     pub fn write(&self, n: usize, bytes: &[u8], expect: &Expect) -> Result<(PathBuf, String), FileError> {
         self.granted(n);
         let (path, _) = self.path(n).map_err(FileError)?;
+        if self.host.elsewhere(&path, self.permit.fence()).is_some() {
+            return self.write_elsewhere(n, path, bytes, expect);
+        }
         let fail = |err: Errno| said(&path, err);
         let Expect::Stamp(wanted) = expect else {
             let (dir, name) = open_parent(&path, Parents::Make)?;
@@ -200,10 +220,7 @@ impl Confined<'_> {
         let old = File::from(rustix::fs::openat(&dir, &name, flags, Mode::empty()).map_err(fail)?);
         let meta = old.metadata().map_err(|err| said(&path, err))?;
         if !meta.is_file() || stamp_of(&old).map_err(|err| said(&path, err))? != *wanted {
-            return Err(FileError(format!(
-                "{} changed while it was being edited; nothing was written. Read it again.",
-                path.display()
-            )));
+            return Err(changed(&path));
         }
         let replaced =
             if meta.nlink() == 1 { replace(&dir, &name, &old, &meta, bytes).map_err(|err| said(&path, err))? } else { None };
@@ -212,6 +229,33 @@ impl Confined<'_> {
             None => self.write_in_place(&dir, &name, &old, bytes).and_then(|()| stamp_after(&old, bytes)),
         };
         Ok((path.clone(), stamp.map_err(|err| said(&path, err))?))
+    }
+
+    /// The same for a file of the container.
+    fn write_elsewhere(&self, n: usize, path: PathBuf, bytes: &[u8], expect: &Expect) -> Result<(PathBuf, String), FileError> {
+        let change = match expect {
+            Expect::Absent => Change::Create,
+            Expect::Stamp(wanted) if stamp_of(&self.open(n)?.file).map_err(|err| said(&path, err))? != *wanted => {
+                return Err(changed(&path));
+            }
+            Expect::Stamp(_) => Change::Replace,
+        };
+        self.change_elsewhere(&path, change, bytes).transpose()?;
+        let stamp = stamp_of(&self.open(n)?.file).map_err(|err| said(&path, err))?;
+        Ok((path, stamp))
+    }
+
+    fn wall(&self) -> Wall<'_> {
+        Wall::of(self.permit.fence(), self.permit.bounds())
+    }
+
+    /// Changes what is in the container, beyond the roots. `None`: it is here.
+    fn change_elsewhere(&self, path: &Path, change: Change, bytes: &[u8]) -> Option<Result<(), FileError>> {
+        let docker = self.host.elsewhere(path, self.permit.fence())?;
+        if self.permit.bounds() != Bounds::Unbounded {
+            return Some(Err(FileError(format!("{}: the permit reaches the workspace only.", path.display()))));
+        }
+        Some(docker.change(path, change, bytes).map_err(|err| said(path, err)))
     }
 
     fn write_in_place(&self, dir: &OwnedFd, name: &Path, old: &File, bytes: &[u8]) -> io::Result<()> {
@@ -234,6 +278,9 @@ impl Confined<'_> {
     pub fn make_folder(&self, n: usize) -> Result<PathBuf, FileError> {
         self.granted(n);
         let (path, _) = self.path(n).map_err(FileError)?;
+        if let Some(done) = self.change_elsewhere(&path, Change::Make, &[]) {
+            return done.map(|()| path);
+        }
         let (dir, name) = open_parent(&path, Parents::Make)?;
         rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)).map_err(|err| said(&path, err))?;
         Ok(path)
@@ -247,6 +294,9 @@ impl Confined<'_> {
         let (path, _) = self.path(n).map_err(FileError)?;
         if self.host.reserves(&path) {
             return Err(said(&path, Errno::NOENT));
+        }
+        if let Some(done) = self.change_elsewhere(&path, Change::Remove, &[]) {
+            return done.map(|()| path);
         }
         let (dir, name) = open_parent(&path, Parents::MustExist)?;
         let stat = rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(|err| said(&path, err))?;

@@ -4,7 +4,53 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use sid_policy::{Access, Kind, PathUse, Resolved, ResolvedPath, Touch};
+use sid_policy::{Access, Bounds, Fence, Kind, PathUse, Resolved, ResolvedPath, Touch};
+
+use crate::{
+    Host,
+    docker::{Docker, Wall},
+};
+
+impl Host {
+    /// Looks once at the place that commands run in, for all paths of an access: at this machine's disk, or, for what is in no
+    /// root, at the container's, as commands with these bounds see it.
+    #[must_use]
+    pub fn resolve(&self, access: Access, fence: &Fence, bounds: Bounds) -> Resolved {
+        let mut out = resolve(access);
+        if let Some(docker) = &self.docker {
+            for (it, path) in out.paths.iter_mut().zip(&out.access.paths) {
+                if it.canonical.as_deref().is_none_or(|it| !is_here(it, fence)) {
+                    *it = resolve_inside(docker, path, fence, bounds);
+                }
+            }
+        }
+        out
+    }
+
+    /// The container, for a path that is to be looked up there.
+    pub(crate) fn elsewhere(&self, path: &Path, fence: &Fence) -> Option<&Docker> {
+        self.docker.as_deref().filter(|_| !is_here(path, fence))
+    }
+}
+
+/// Whether a canonical path is this machine's although commands run in a container: in a root, or one of the user's skills.
+fn is_here(path: &Path, fence: &Fence) -> bool {
+    fence.roots.iter().chain(&fence.readable).any(|dir| path.starts_with(dir))
+}
+
+fn resolve_inside(docker: &Docker, it: &PathUse, fence: &Fence, bounds: Bounds) -> ResolvedPath {
+    let spelled = docker.inside(&it.path).unwrap_or_else(|| it.path.clone());
+    let plain = lexical(&spelled);
+    let Ok((found, kind)) = docker.look(Wall::of(fence, bounds), &spelled, it.touch) else {
+        return ResolvedPath { lexical: plain, canonical: None, touch: it.touch, kind: Kind::Missing };
+    };
+    let found = lexical(&found);
+    // A link of the container may lead back into a root.
+    match docker.outside(&found).filter(|it| is_here(it, fence)) {
+        Some(path) => resolve_path(&PathUse { path, touch: it.touch }),
+        None => ResolvedPath { lexical: plain, canonical: Some(found), touch: it.touch, kind },
+    }
+}
 
 /// Looks at the disk once, for all paths of an access.
 #[must_use]

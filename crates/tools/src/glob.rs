@@ -74,6 +74,9 @@ pub(crate) fn plan(tool: &str, pattern: &str, below: &str, base: PathBuf, ignore
         access,
         action: Box::new(move |place, _| {
             Box::pin(async move {
+                if let Some(why) = place.unwalkable(0) {
+                    return error(why);
+                }
                 if exact {
                     return match place.path(1) {
                         Ok((path, _)) if path.exists() => Outcome::ok(path.display().to_string()),

@@ -100,7 +100,7 @@ fn planned(query: Query, pattern: String, access: Access) -> Plan {
                 let (root, kind) = match place.path(0) {
                     Ok((path, Kind::Missing)) => return error(format!("{} does not exist.", path.display())),
                     Ok((path, Kind::Special)) => return error(format!("{} is not a regular file.", path.display())),
-                    Ok((path, kind)) => match refuse(&path) {
+                    Ok((path, kind)) => match place.unwalkable(0).or_else(|| refuse(&path)) {
                         Some(why) => return error(why),
                         None => (path, kind),
                     },

@@ -77,7 +77,7 @@ fn commands_run_in_the_container_behind_the_same_wall() {
     assert!(!walls.contains("secret-words"), "{walls}");
     assert!(ran.result(3).contains("No such file") && ran.result(3).contains(".claude is a protected name"), "{}", ran.result(3));
     assert!(ran.result(4).contains("made"), "a path as the model knows it: {}", ran.result(4));
-    assert!(ran.result(5).contains("is outside the workspace"), "{}", ran.result(5));
+    assert!(ran.result(5).contains("root:x:0:0"), "{}", ran.result(5));
     assert!(ran.result(7).contains("exited with code 7"), "{}", ran.result(7));
     assert_eq!(it.read("new"), b"made\n");
     let system = it.fake().requests()[0].json()["messages"][0]["content"].to_string();
@@ -85,6 +85,72 @@ fn commands_run_in_the_container_behind_the_same_wall() {
     let name = format!("sid-{}", it.sessions()[0]);
     assert!(!containers().contains(&name), "a container of one session goes with it");
     assert!(!it.path("sid.toml").metadata().unwrap().is_dir() && !it.path(".sid-network").exists());
+}
+
+#[test]
+fn file_tools_follow_the_rules_of_paths_inside_the_container() {
+    let links = "ln -s /workspace/f /tmp/in; ln -s /etc/debian_version out; ln -s /workspace/hidden /opt/h; mkfifo /opt/pipe; \
+                 echo of-the-container >/opt/only; ln /opt/only /opt/second; chmod 640 /opt/only";
+    let read = |path: &str| ("read_file", json!({"path": path}));
+    let create = |path: &str| ("create_file", json!({"path": path, "content": "made"}));
+    let edit = |path: &str, old: &str| ("edit_file", json!({"path": path, "old_text": old, "new_text": "changed"}));
+    let with = |mode: &str| image(mode).file("f", "from here").file(".sidignore", "hidden\n").file("hidden", "secret-words").git();
+    let it = with("full_access");
+    let ran = run(
+        &it,
+        [
+            exec(links),
+            read("/opt/only"),
+            read("/tmp/in"),
+            read("out"),
+            read("../etc/debian_version"),
+            read("/opt/h"),
+            read("/opt/pipe"),
+            read("/opt"),
+            read("/nowhere/x"),
+            ("list_directory", json!({"path": "/opt"})),
+            create("/opt/new/deep/it's"),
+            create("/opt/only"),
+            edit("/opt/new/deep/it's", "made"),
+            edit("/opt/only", "of-the-container"),
+            exec("cat \"/opt/new/deep/it's\" /opt/second; stat -c %a /opt/only; ls -A /opt /opt/new/deep"),
+            ("delete_file", json!({"path": "/opt/in-vain"})),
+            ("delete_file", json!({"path": "/opt/h"})),
+            ("search_files", json!({"pattern": "x", "path": "/etc"})),
+            exec("touch '/opt/two words'; test -e /opt/h || echo gone; cat hidden; ls /opt"),
+            ("create_directory", json!({"path": "/opt/a/b"})),
+        ],
+    );
+    let said = |n: usize, want: &str| assert!(ran.result(n).contains(want), "{n}: {}", ran.result(n));
+    said(1, "of-the-container");
+    said(2, "from here");
+    assert_eq!(ran.result(3), ran.result(4), "one file, by two ways");
+    said(3, "1");
+    said(5, "is hidden from you");
+    said(6, "not a regular file");
+    said(7, "is a folder");
+    said(8, "/nowhere/x does not exist");
+    said(9, "[FILE] only");
+    said(10, "Created file: /opt/new/deep/it's");
+    said(11, "exists already");
+    said(12, "Edited file");
+    said(13, "Edited file");
+    said(14, "changedchanged\n640\n");
+    assert!(!ran.result(14).contains(".tmp"), "{}", ran.result(14));
+    said(15, "does not exist");
+    said(16, "Deleted file: /opt/h");
+    said(17, "search there with a command");
+    said(18, "gone\nsecret-words");
+    said(19, "Created directory: /opt/a/b");
+    // With a boundary they look, and change nothing beyond the roots.
+    let it = with("workspace_write");
+    std::os::unix::fs::symlink("/opt", it.path("out")).unwrap();
+    let calls = [read("/etc/passwd"), create("/opt/x"), create("out/x"), edit("/etc/passwd", "root"), exec("ls /opt/x; true")];
+    let ran = run(&it, calls);
+    let said = |n: usize, want: &str| assert!(ran.result(n).contains(want), "{n}: {}", ran.result(n));
+    said(0, "root:x:0:0");
+    (1..4).for_each(|n| said(n, "leaves the workspace, and mode workspace_write"));
+    said(4, "cannot access '/opt/x'");
 }
 
 #[test]
