@@ -223,6 +223,48 @@ fn malformed_requests_get_an_answer_and_the_doors_close_with_the_command() {
 }
 
 #[test]
+fn the_doors_of_a_command_are_its_own() {
+    if !in_a_network_of_its_own("the_doors_of_a_command_are_its_own") {
+        return;
+    }
+    let ask = |host: &str, before: &str| {
+        let cmd = format!("{before}curl -sS -m 5 -p http://{host}:443/; echo over");
+        ("exec_command", json!({"cmd": cmd, "yield_time_ms": 20_000}))
+    };
+    let until = |file: &str| format!("while ! test -e {file}; do sleep 0.02; done; ");
+    let it =
+        free().file("sid.toml", POLICY).file("../home/.config/sid/settings.toml", "[tools]\nshells = 'codex'\n").args(["--trust"]);
+    let mut first = ask("bad.test", &format!("touch ready; {}", until("go")));
+    first.1["yield_time_ms"] = json!(250);
+    let it = it.rounds([
+        first,
+        ask("denied.pkg.test", &until("looked")),
+        ask("denied.pkg.test", "touch go; "),
+        ("write_stdin", json!({"session_id": 1, "yield_time_ms": 20_000})),
+    ]);
+    let child = it.start();
+    until_there(&it, "ready");
+    // Two commands have doors now; nobody else sees any.
+    for port in [3128, 1080] {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
+    }
+    fs::write(it.path("looked"), "").unwrap();
+    let ran = it.finish(child).status(0);
+    for (n, own, other) in [(1, "denied.pkg.test", "bad.test"), (2, "denied.pkg.test", "bad.test"), (3, "bad.test", "denied")] {
+        let said = ran.result(n);
+        assert!(said.contains(&format!("[network: {own}:443 was not reached")) && !said.contains(other), "{n}: {said}");
+    }
+}
+
+fn until_there(it: &Test, file: &str) {
+    let begun = std::time::Instant::now();
+    while !it.path(file).exists() {
+        assert!(begun.elapsed().as_secs() < 20, "{file} never came");
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn what_was_reached_and_refused_is_logged_by_session() {
     if !in_a_network_of_its_own("what_was_reached_and_refused_is_logged_by_session") {
         return;
