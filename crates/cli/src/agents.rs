@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use sid_config::rc::Switch;
 use sid_policy::Default as Stance;
 use sid_project::setup::{Agent, SKILL, Setup, ToolService};
-use sid_tools::{Bash, External, Keep, Shells, Tool};
+use sid_tools::{Asked, Bash, External, Keep, Shells, Tool};
 
 use crate::paths::var;
 
@@ -65,6 +65,7 @@ fn external(setup: &Setup, agent: &Agent, service: &ToolService, program: PathBu
         timeout: service.timeout,
         confirm: service.confirm && service.switch == Switch::Manual,
         variables: setup.variables(&service.id, &outer).map_err(|it| it.to_string())?,
+        asked: Asked::default(),
         services: setup.tools.iter().map(|it| it.id.clone()).collect(),
         root: setup.root.clone(),
         agent: agent.id.clone(),
@@ -112,6 +113,8 @@ pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Optio
     let name = program.file_name()?.to_string_lossy().into_owned();
     let agents_md = agents_md.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(":");
     Some(sid_tools::Hook {
+        variables: setup.hook_variables(&name, &|name| std::env::var(name).ok()).unwrap_or_default(),
+        asked: Asked::default(),
         name,
         program,
         root: setup.root.clone(),

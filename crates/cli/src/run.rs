@@ -11,14 +11,14 @@ use std::{
 use sid_config::rc::Switch;
 use sid_core::{Event, Parent};
 use sid_engine::{AfterCut, COMPACT_AT, Compaction, Engine, Failed, Interrupt, Limits, Parts, Person, ReviewSettings, Summary};
-use sid_journal::{Journal, Loaded, Store, new_id, new_local_id};
+use sid_journal::{Journal, Loaded, Store, Streams, new_id, new_local_id};
 use sid_policy::{Fence, Mode, Rules};
 use sid_project::{
     Places, Policy, Standing,
     setup::{Agent, Setup},
 };
 use sid_provider::{Http, Model, Replay, Resolved, Sampling, Wire, resolve};
-use sid_sandbox::{Environment, Host};
+use sid_sandbox::{Environment, Host, Stream, Tee};
 use sid_tools::Shells;
 
 use crate::{
@@ -281,7 +281,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         default: settings.default,
         tools: part.asked,
     };
-    let host = Host::new(environment, journal.dir().join("before")).with_folder(folder);
+    let host = Host::new(environment, journal.dir().join("before")).with_folder(folder).with_tee(kept(&journal, &secrets));
     let host = match &settings.docker {
         Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await?,
         None => host,
@@ -319,6 +319,18 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
+}
+
+/// Where the streams of programs are kept.
+fn kept(journal: &Journal, secrets: &[String]) -> Arc<dyn Tee> {
+    #[derive(Debug)]
+    struct Kept(Streams);
+    impl Tee for Kept {
+        fn copy(&self, call: u32, stream: Stream, bytes: &[u8]) {
+            self.0.append(call, stream.name(), bytes);
+        }
+    }
+    Arc::new(Kept(Streams::new(journal.dir(), secrets.to_vec())))
 }
 
 /// The session's journal, what it holds, and its id.

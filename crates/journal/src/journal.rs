@@ -132,7 +132,7 @@ impl Journal {
     }
 }
 
-fn options() -> OpenOptions {
+pub(crate) fn options() -> OpenOptions {
     let mut it = OpenOptions::new();
     it.read(true).append(true).mode(0o600);
     it

@@ -3,6 +3,8 @@
 //! Knows how records are stored and nothing of what they mean.
 mod journal;
 mod store;
+mod streams;
 
 pub use journal::{Journal, Loaded};
 pub use store::{Error, Listed, Meta, Store, check_id, new_id, new_local_id};
+pub use streams::Streams;

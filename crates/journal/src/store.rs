@@ -121,6 +121,11 @@ pub fn new_local_id() -> String {
     jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S.%6f%z").to_string()
 }
 
+/// Now, as journals that people read spell it.
+pub(crate) fn timestamp() -> String {
+    jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+}
+
 impl Store {
     /// The store at `root`, which need not exist yet.
     #[must_use]

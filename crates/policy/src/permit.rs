@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use crate::{Access, Hidden, Network, Resolved, ResolvedPath};
+use crate::{Access, Exec, Hidden, Network, Resolved, ResolvedPath};
 
 /// What the walls of a workspace are, whatever the mode.
 #[derive(Debug, Default)]
@@ -53,6 +53,17 @@ pub struct Permit {
 impl Permit {
     pub(crate) fn new(resolved: Resolved, bounds: Bounds, fence: &Arc<Fence>) -> Self {
         Self { resolved, bounds, fence: Arc::clone(fence) }
+    }
+
+    /// A permit of this one's origin for another command in the same place, which only looks: nothing is writable for it, and it
+    /// has no network. Where there is no boundary there is none for it either.
+    #[must_use]
+    pub fn looking(&self, command: String) -> Self {
+        let cwd = self.resolved.access.exec.as_ref().map(|it| it.cwd.clone()).unwrap_or_default();
+        let exec = Exec { command, cwd, escalate: None, shell: None };
+        let access = Access::none(&self.resolved.access.tool, self.resolved.access.operation).looks(exec);
+        let bounds = if self.bounds == Bounds::Unbounded { self.bounds } else { Bounds::ReadOnly };
+        Self { resolved: Resolved { access, paths: Vec::new() }, bounds, fence: Arc::clone(&self.fence) }
     }
 
     /// What was judged.

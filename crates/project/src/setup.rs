@@ -78,8 +78,10 @@ impl Setup {
             (agents, tools) => return Err([agents.err(), tools.err()].into_iter().flatten().flatten().collect()),
         };
         let hooks = agents_rc.services().into_iter().filter_map(|it| agents_rc.field(it, "USER_INSTRUCTIONS_HOOK"));
-        let limits: Vec<String> = hooks.map(|it| sid_config::rc::prefix(it.value.trim()) + "TIMEOUT").collect();
-        let bare: Vec<&str> = limits.iter().map(String::as_str).chain(["DEFAULT_AGENT"]).collect();
+        let hooks: Vec<String> = hooks.map(|it| sid_config::rc::prefix(it.value.trim())).collect();
+        // What a hook is told besides is its own affair.
+        let own = agents_rc.vars().map(|it| it.0).filter(|it| hooks.iter().any(|hook| it.starts_with(hook.as_str())));
+        let bare: Vec<&str> = own.chain(["DEFAULT_AGENT"]).collect();
         let mut wrong = agents_rc.unknown(&field::names(AGENT_FIELDS), &bare);
         let tools = tool::tools(&root, &tools_rc, env, &mut wrong);
         let skills = skill::skills(&root, env("SID_SKILLS_PATH").as_deref());
@@ -215,20 +217,15 @@ impl Setup {
     /// # Errors
     /// One that can't be expanded.
     pub fn variables(&self, tool: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, Complaint> {
-        let fixed = ["ENABLED", "ALIASES", "INHERIT"];
-        let chain = self.tools_rc.chain(tool);
-        let mut names: Vec<&str> = chain
-            .iter()
-            .flat_map(|it| {
-                let start = sid_config::rc::prefix(it);
-                self.tools_rc.vars().filter_map(move |(name, _)| name.strip_prefix(start.as_str()))
-            })
-            .filter(|it| !it.is_empty() && !fixed.contains(it) && !TOOL_FIELDS.iter().any(|field| field.name == *it))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        let value = |name: &str| Ok(self.tools_rc.expanded(tool, name, env)?.map(|it| (name.to_owned(), it)));
-        names.into_iter().filter_map(|it| value(it).transpose()).collect()
+        variables(&self.tools_rc, tool, TOOL_FIELDS, env)
+    }
+
+    /// The same for a hook in `agents.conf`.
+    ///
+    /// # Errors
+    /// One that can't be expanded.
+    pub fn hook_variables(&self, hook: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, Complaint> {
+        variables(&self.agents_rc, hook, &[], env)
     }
 
     /// The tool that a name means.
@@ -236,6 +233,27 @@ impl Setup {
     pub fn tool(&self, name: &str) -> Option<&ToolService> {
         self.tools.iter().find(|it| sid_config::rc::same(&it.id, name))
     }
+}
+
+/// What a service of an rc file has besides these fields: its own, what it inherits, and what counts for all.
+fn variables(
+    rc: &Rc,
+    service: &str,
+    fields: &[Field],
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<(String, String)>, Complaint> {
+    let prefixes: Vec<String> = rc.chain(service).iter().map(|it| sid_config::rc::prefix(it)).collect();
+    let others: Vec<String> = rc.services().iter().map(|it| sid_config::rc::prefix(it)).collect();
+    let fixed = |name: &str| SERVICE_FIELDS.iter().chain(fields).any(|it| it.name == name);
+    let own = |name| prefixes.iter().find_map(|it| str::strip_prefix(name, it.as_str()));
+    let bare = |name: &&str| !others.iter().any(|it| name.starts_with(it.as_str()));
+    let names: std::collections::BTreeSet<&str> = rc
+        .vars()
+        .filter_map(|(name, _)| own(name).or_else(|| Some(name).filter(bare)))
+        .filter(|it| !it.is_empty() && !fixed(it))
+        .collect();
+    let value = |name: &str| Ok(rc.expanded(service, name, env)?.map(|it| (name.to_owned(), it)));
+    names.into_iter().filter_map(|it| value(it).transpose()).collect()
 }
 
 /// The file of a service in a folder: in the spelling of any of `names`, or with `-` for `_`.

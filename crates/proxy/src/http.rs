@@ -1,5 +1,6 @@
 //! An HTTP/1.1 proxy: tunnels by CONNECT, and plain `http:` requests by their absolute address (RFC 9110 §9.3.6, RFC 9112
 //! §3.2.2).
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::{
@@ -36,7 +37,7 @@ pub(crate) async fn serve(stream: TcpStream, command: Command) {
 async fn answer(request: Request<Incoming>, command: &Command) -> Response<Body> {
     if let Some(token) = &command.token {
         let shown = request.headers().get(PROXY_AUTHORIZATION).and_then(|it| it.to_str().ok());
-        if shown != Some(format!("Basic {}", base64(format!("sid:{token}").as_bytes())).as_str()) {
+        if shown != Some(format!("Basic {}", STANDARD.encode(format!("sid:{token}"))).as_str()) {
             let mut it = said(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "This proxy serves one command only.");
             it.headers_mut().insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"sid\""));
             return it;
@@ -147,20 +148,6 @@ fn empty() -> Body {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed()
 }
 
-/// RFC 4648 §4, for one header.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let n = chunk.iter().fold(0, |n, it| n << 8 | u32::from(*it)) << (8 * (3 - chunk.len()));
-        for at in 0..4 {
-            let letter = LETTERS[(n >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +167,6 @@ mod tests {
         ] {
             let it = text.parse::<Uri>().ok().and_then(|it| destination(&it, 7));
             assert_eq!(it.as_ref().map(|(host, port)| (host.as_str(), *port)), want, "{text}");
-        }
-    }
-
-    #[test]
-    fn tokens_are_spelled_as_headers_want() {
-        for (text, want) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("sid:abc", "c2lkOmFiYw==")] {
-            assert_eq!(base64(text.as_bytes()), want);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     placeholder::CONFIG,
     process::{Exit, Io, Limits, Process, Ran},
     scratch::Scratch,
+    streams::Kept,
     wall::Wall,
 };
 
@@ -82,22 +83,36 @@ impl<'a> Confined<'a> {
     /// # Errors
     /// It could not be started, in a sentence for the model.
     pub async fn run(&self, limits: Limits) -> Result<Ran, String> {
-        self.run_with(None, limits).await
+        self.run_with(Io::NoInput, None, limits).await
     }
 
-    /// The same, with a folder of the call's own.
+    /// The same, with its streams apart.
     ///
     /// # Errors
     /// It could not be started, in a sentence for the model.
-    pub async fn run_in(&self, scratch: &Scratch, limits: Limits) -> Result<Ran, String> {
-        self.run_with(Some(scratch.dir()), limits).await
+    pub async fn run_apart(&self, limits: Limits) -> Result<Ran, String> {
+        self.run_with(Io::Apart, None, limits).await
     }
 
-    async fn run_with(&self, scratch: Option<&Path>, limits: Limits) -> Result<Ran, String> {
+    /// The same, with a folder of the call's own, and its streams kept.
+    ///
+    /// # Errors
+    /// It could not be started, in a sentence for the model.
+    pub async fn run_in(&self, scratch: &Scratch, kept: Kept, limits: Limits) -> Result<Ran, String> {
+        self.run_with(Io::Apart, Some((scratch, kept)), limits).await
+    }
+
+    /// The place where this command only looks: what a program answers before it works.
+    #[must_use]
+    pub fn looking(&self, command: String) -> Confined<'_> {
+        Confined { permit: self.permit.looking(command), host: self.host }
+    }
+
+    async fn run_with(&self, io: Io, scratch: Option<(&Scratch, Kept)>, limits: Limits) -> Result<Ran, String> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut process = self.start(limits.output, Io::NoInput, scratch)?;
+            let mut process = self.start(limits.output, io, scratch)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let in_time = tokio::time::timeout(limits.time, process.wait()).await;
             let timed_out = in_time.is_err();
@@ -107,7 +122,8 @@ impl<'a> Confined<'a> {
             };
             self.host.jobs.borrow_mut().settle();
             if exit != Exit::NoSandbox || tries == TRIES {
-                return Ok(Ran { exit, timed_out, output: process.take(), aftermath: process.aftermath() });
+                let (output, errors) = (process.take(), process.take_errors());
+                return Ok(Ran { exit, timed_out, output, errors, aftermath: process.aftermath() });
             }
         }
     }
@@ -164,7 +180,7 @@ impl<'a> Confined<'a> {
         Ok((id, process))
     }
 
-    fn start(&self, output: usize, io: Io, scratch: Option<&Path>) -> Result<Process, String> {
+    fn start(&self, output: usize, io: Io, scratch: Option<(&Scratch, Kept)>) -> Result<Process, String> {
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         if !exec.cwd.is_dir() {
             return Err(format!("The working directory {} does not exist (any more).", exec.cwd.display()));

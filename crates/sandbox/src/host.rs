@@ -9,7 +9,7 @@ use sid_policy::{Bounds, Fence};
 use sid_proxy::Service;
 
 use crate::{
-    DockerSettings, caches,
+    DockerSettings, Tee, caches,
     docker::Docker,
     environment::Environment,
     guard::{Granted, Guard, Told, Watch},
@@ -25,6 +25,8 @@ pub struct Host {
     pub(crate) bwrap: Option<PathBuf>,
     pub(crate) environment: Environment,
     pub(crate) keep: PathBuf,
+    /// Keeps what the programs of tools print.
+    pub(crate) tee: Option<Arc<dyn Tee>>,
     /// The container that commands run in, if the settings ask for one.
     pub(crate) docker: Option<Arc<Docker>>,
     /// What sid keeps for this workspace between sessions: build caches, the state of the placeholder.
@@ -76,6 +78,7 @@ impl Host {
             bwrap,
             environment,
             keep,
+            tee: None,
             docker: None,
             folder: None,
             granted: Granted::default(),
@@ -99,6 +102,13 @@ impl Host {
     #[must_use]
     pub fn with_folder(mut self, folder: Option<PathBuf>) -> Self {
         self.folder = folder;
+        self
+    }
+
+    /// With someone who keeps what the programs of tools print.
+    #[must_use]
+    pub fn with_tee(mut self, tee: Arc<dyn Tee>) -> Self {
+        self.tee = Some(tee);
         self
     }
 

@@ -27,6 +27,7 @@ mod shell;
 mod signals;
 mod spare;
 mod stdio;
+mod streams;
 mod wall;
 
 pub use capture::{Capture, Taken};
@@ -43,3 +44,4 @@ pub use resolve::resolve;
 pub use scratch::{SCRATCH, Scratch};
 pub use seatbelt::{Policy, Reads, Seatbelt};
 pub use shell::{InShell, STATE as SHELL_STATE, quoted};
+pub use streams::{Kept, Stream, Tee};

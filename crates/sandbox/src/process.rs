@@ -25,9 +25,10 @@ use crate::{
     host::Host,
     network::{Bridge, Gate},
     placeholder::Placeholder,
-    scratch::SCRATCH,
+    scratch::{SCRATCH, Scratch},
     signals::{children_of, kill_session, signal_group, signal_group_of, signal_one},
     stdio::{Ends, Input, drain},
+    streams::{Kept, Sink, Sinks},
     wall::{InfoPipe, Wall},
 };
 
@@ -61,6 +62,8 @@ pub enum Exit {
 pub enum Io {
     /// Nothing to read; output through a pipe.
     NoInput,
+    /// Nothing to read; each stream through a pipe of its own.
+    Apart,
     /// Pipes both ways.
     Pipes,
     /// A terminal of 80 columns and 24 rows.
@@ -83,8 +86,10 @@ pub struct Ran {
     pub exit: Exit,
     /// It was stopped because its time was up.
     pub timed_out: bool,
-    /// What it printed, both streams as they came.
+    /// What it printed: both streams as they came, or standard output alone.
     pub output: Taken,
+    /// What came on standard error, if that was apart.
+    pub errors: Taken,
     /// What else came of it.
     pub aftermath: Aftermath,
 }
@@ -104,7 +109,8 @@ struct Shared {
     behind: Arc<AtomicBool>,
     /// Bubblewrap's word on its inner pid; `None` without a sandbox.
     info: Option<Mutex<Info>>,
-    output: Arc<Mutex<Capture>>,
+    output: Sink,
+    errors: Option<Sink>,
     input: Mutex<Option<Input>>,
     over: watch::Receiver<Option<Exit>>,
     bridge: Option<Arc<Bridge>>,
@@ -138,20 +144,22 @@ impl Process {
         host: &Host,
         permit: &Permit,
         (cwd, command): (&Path, &str),
-        scratch: Option<&Path>,
+        scratch: Option<(&Scratch, Kept)>,
         cap: usize,
         io: Io,
     ) -> Result<Self, String> {
+        let sinks = match io {
+            Io::Apart => Sinks::apart(cap, scratch.and_then(|(it, kept)| Some((host.tee.clone()?, it.number(), kept)))),
+            _ => Capture::new(cap).into(),
+        };
+        let scratch = scratch.map(|it| it.0.dir());
         if let Some(docker) = &host.docker {
-            if scratch.is_some() {
-                return Err("Tools with a program of their own do not run in a container.".to_owned());
-            }
             return Self::contained(host, docker, permit, (cwd, command), cap, io);
         }
         if permit.bounds() == Bounds::Unbounded {
             let shell = permit.access().exec.as_ref().and_then(|it| it.shell.as_deref());
             let child = bare(shell.unwrap_or(Path::new("/bin/sh")), command, cwd);
-            return Self::unwalled(host, child, scratch, Ends::new(io)?, Capture::new(cap));
+            return Self::unwalled(host, child, scratch, Ends::new(io)?, sinks);
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds(), scratch)?;
         let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
@@ -159,7 +167,7 @@ impl Process {
             return Ok(it);
         }
         host.sandbox_used.set(true);
-        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), &["-c", command]), Ends::new(io)?, Capture::new(cap))
+        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), &["-c", command]), Ends::new(io)?, sinks)
     }
 
     /// Starts `sh` for a shell that stays; with the wall it is behind, if it is.
@@ -181,7 +189,7 @@ impl Process {
     }
 
     /// Starts a child without a sandbox.
-    fn unwalled(host: &Host, child: Command, scratch: Option<&Path>, ends: Ends, output: Capture) -> Result<Self, String> {
+    fn unwalled(host: &Host, child: Command, scratch: Option<&Path>, ends: Ends, sinks: impl Into<Sinks>) -> Result<Self, String> {
         let mut environment = host.environment.clone();
         if let Some(dir) = scratch {
             environment.set(SCRATCH, dir);
@@ -199,7 +207,7 @@ impl Process {
             told: None,
             remote: None,
         };
-        Self::launch(it, output)
+        Self::launch(it, sinks.into())
     }
 
     /// Starts `sh` with these words behind a wall.
@@ -210,7 +218,7 @@ impl Process {
         wall: &Wall,
         (cwd, words): (Option<&Path>, &[&str]),
         ends: Ends,
-        output: Capture,
+        sinks: impl Into<Sinks>,
     ) -> Result<Self, String> {
         let service = wall.network.as_ref().map(|it| Ok::<_, String>((host.service()?, Arc::clone(it)))).transpose()?;
         let (child, info, gate) = wall.command(cwd, words)?;
@@ -228,7 +236,7 @@ impl Process {
             told: told.flatten(),
             remote: None,
         };
-        Self::launch(it, output)
+        Self::launch(it, sinks.into())
     }
 
     /// Starts `command` in the container of the session.
@@ -267,21 +275,20 @@ impl Process {
             told: told.flatten(),
             remote: Some((Arc::clone(docker), token.clone())),
         };
-        Self::launch(it, Capture::new(cap))
+        Self::launch(it, Capture::new(cap).into())
     }
 
     /// Starts a child whose output is captured.
-    fn launch(it: Launch, output: Capture) -> Result<Self, String> {
+    fn launch(it: Launch, sinks: Sinks) -> Result<Self, String> {
         let failed = |err: std::io::Error| format!("The command could not be started: {err}.");
         let Launch { mut child, bounds, environment, ends, info, gate, guard, held, bridge, remote, told } = it;
-        let Ends { stdin, stdout, stderr, input, output: stream, variables } = ends;
+        let Ends { stdin, stdout, stderr, input, output: stream, errors: second, variables } = ends;
         child.stdin(stdin).stdout(stdout).stderr(stderr);
         child.env_clear().envs(environment.vars()).envs(variables.iter().copied());
         let mut child = tokio::process::Command::from(child).kill_on_drop(true).spawn().map_err(failed)?;
         let bridge = bridge.or_else(|| gate.map(|(gate, service, network)| gate.open(service, network)));
         let info = info.map(|it| Mutex::new(Info { pipe: File::from(it.read), said: String::new() }));
         let late = Duration::from_millis(if info.is_some() { 2000 } else { 200 });
-        let output = Arc::new(Mutex::new(output));
         let (tell, done) = watch::channel(None);
         let behind = Arc::new(AtomicBool::new(false));
         let shared = Shared {
@@ -289,14 +296,22 @@ impl Process {
             bounds,
             behind: Arc::clone(&behind),
             info,
-            output: Arc::clone(&output),
+            output: sinks.output.clone(),
+            errors: sinks.errors.clone(),
             input: Mutex::new(input),
             over: done.clone(),
             bridge: bridge.clone(),
             guard: guard.clone(),
             remote,
         };
-        let reader = tokio::spawn(drain(stream, output, Arc::clone(&behind)));
+        let other = second.zip(sinks.errors).map(|(stream, sink)| drain(stream, sink, Arc::clone(&behind)));
+        let reader = tokio::spawn(async move {
+            tokio::join!(drain(stream, sinks.output, behind), async {
+                if let Some(it) = other {
+                    it.await;
+                }
+            })
+        });
         tokio::spawn(async move {
             let status = child.wait().await;
             // What is in the pipe already is read; whoever inherited it can't hold the result up.
@@ -336,7 +351,7 @@ impl Process {
 
     /// From now on that much of the output is kept.
     pub(crate) fn keep(&self, cap: usize) {
-        *self.shared.output.lock().unwrap_or_else(PoisonError::into_inner) = Capture::new(cap);
+        self.shared.output.keep(cap);
     }
 
     /// How it ended, if it did.
@@ -361,8 +376,12 @@ impl Process {
 
     /// Output since the last time.
     pub(crate) fn take(&self) -> Taken {
-        let more = if self.exit().is_some() { More::Never } else { More::MayCome };
-        self.shared.output.lock().unwrap_or_else(PoisonError::into_inner).take(more)
+        self.shared.output.take(if self.exit().is_some() { More::Never } else { More::MayCome })
+    }
+
+    /// What it complained about, if that came apart; once it has ended.
+    pub(crate) fn take_errors(&self) -> Taken {
+        self.shared.errors.as_ref().map(|it| it.take(More::Never)).unwrap_or_default()
     }
 
     /// What else came of one of several commands, and whether it made a protected name.

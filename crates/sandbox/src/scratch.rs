@@ -17,6 +17,7 @@ pub const SCRATCH: &str = "SID_SCRATCH_DIR";
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
+    number: u32,
     kept: bool,
 }
 
@@ -25,6 +26,12 @@ impl Scratch {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The number of the call.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Puts a file in.
@@ -88,17 +95,21 @@ impl Confined<'_> {
     /// # Errors
     /// It can't be made.
     pub fn scratch(&self) -> Result<Scratch, String> {
+        if self.host.docker.is_some() {
+            return Err("Programs of your own do not run in a container.".to_owned());
+        }
         let above = self.host.keep.parent().unwrap_or(&self.host.keep).join("tmp");
         let made = || {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&above)?;
             for _ in 0..1000 {
-                let dir = above.join(format!("tool-{:06}", self.host.next_tool()));
+                let number = self.host.next_tool();
+                let dir = above.join(format!("tool-{number:06}"));
                 match fs::DirBuilder::new().mode(0o700).create(&dir) {
                     Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(err) => return Err(err),
                     Ok(()) => {
                         fs::DirBuilder::new().mode(0o700).create(dir.join("tmp"))?;
-                        return Ok(Scratch { dir, kept: false });
+                        return Ok(Scratch { dir, number, kept: false });
                     }
                 }
             }

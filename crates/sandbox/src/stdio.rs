@@ -5,7 +5,7 @@ use std::{
     os::fd::OwnedFd,
     process::Stdio,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use crate::{capture::Capture, environment::QUIET, process::Io};
+use crate::{environment::QUIET, process::Io, streams::Sink};
 
 /// Both ends of a command's streams.
 pub(crate) struct Ends {
@@ -28,6 +28,8 @@ pub(crate) struct Ends {
     pub(crate) stderr: Stdio,
     pub(crate) input: Option<Input>,
     pub(crate) output: OwnedFd,
+    /// The end of a pipe that complaints come through, if they come apart.
+    pub(crate) errors: Option<OwnedFd>,
     /// Variables that a terminal asks for.
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
@@ -46,6 +48,7 @@ impl Ends {
             Io::Pipes => pipe_with(PipeFlags::CLOEXEC)
                 .map_err(io::Error::from)
                 .and_then(|(read, write)| Self::pipes(Stdio::from(read), Some(Input::of(write)?))),
+            Io::Apart => Self::apart(),
             Io::Terminal => Self::terminal(),
         };
         made.map_err(|err| format!("The command could not be started: {err}."))
@@ -59,7 +62,12 @@ impl Ends {
     fn pipes(stdin: Stdio, input: Option<Input>) -> io::Result<Self> {
         let (output, end) = pipe_with(PipeFlags::CLOEXEC)?;
         let both = end.try_clone()?;
-        Ok(Self { stdin, stdout: Stdio::from(end), stderr: Stdio::from(both), input, output, variables: &[] })
+        Ok(Self { stdin, stdout: Stdio::from(end), stderr: Stdio::from(both), input, output, errors: None, variables: &[] })
+    }
+
+    fn apart() -> io::Result<Self> {
+        let (errors, end) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { stderr: Stdio::from(end), errors: Some(errors), ..Self::pipes(Stdio::null(), None)? })
     }
 
     /// A pipe to read commands from, and a terminal for what they print; with the writing end of the pipe.
@@ -85,7 +93,7 @@ impl Ends {
         tcsetattr(&slave, OptionalActions::Now, &modes)?;
         let end = || slave.try_clone().map(Stdio::from);
         let input = Some(Input::of(master.try_clone()?)?);
-        Ok(Self { stdin: end()?, stdout: end()?, stderr: end()?, input, output: master, variables: QUIET })
+        Ok(Self { stdin: end()?, stdout: end()?, stderr: end()?, input, output: master, errors: None, variables: QUIET })
     }
 }
 
@@ -136,7 +144,7 @@ const SHARE: usize = 512 << 10;
 const WHILE: Duration = Duration::from_millis(10);
 
 /// Reads until nobody can write any more. A terminal says so by an error. `behind`: nobody waits for the command.
-pub(crate) async fn drain(stream: OwnedFd, output: Arc<Mutex<Capture>>, behind: Arc<AtomicBool>) {
+pub(crate) async fn drain(stream: OwnedFd, sink: Sink, behind: Arc<AtomicBool>) {
     if rustix::io::ioctl_fionbio(&stream, true).is_err() {
         return;
     }
@@ -155,7 +163,7 @@ pub(crate) async fn drain(stream: OwnedFd, output: Arc<Mutex<Capture>>, behind: 
         match ready.try_io(|it| it.get_ref().read(&mut buffer)) {
             Ok(Ok(n @ 1..)) => {
                 taken += n;
-                output.lock().unwrap_or_else(PoisonError::into_inner).feed(&buffer[..n]);
+                sink.feed(&buffer[..n]);
             }
             Ok(Ok(0) | Err(_)) => return,
             Err(_not_yet) => {}

@@ -1,13 +1,20 @@
 //! Programs of the user's as tools: rc services that read a request from a file and write a result to one (protocol 1).
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits, Ran, SCRATCH, Scratch, quoted};
+use sid_sandbox::{Confined, Kept, Limits, Ran, Scratch};
 
-use crate::{Plan, Tool, View, after, args, error, shells::OUTPUT};
+use crate::{
+    Plan, Tool, View, after, args, error,
+    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix, said},
+    shells::OUTPUT,
+};
 
 /// When a call's folder stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub struct External {
     pub confirm: bool,
     /// Fields of the service that are its own.
     pub variables: Vec<(String, String)>,
+    /// Which variables it wants.
+    pub asked: Asked,
     /// Every service of the configuration, for programs that call others.
     pub services: Vec<String>,
     /// The configuration's folder.
@@ -59,8 +68,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const CONFIRM: Duration = Duration::from_secs(5);
 /// Bytes of a result.
 const RESULT: u64 = 8 << 20;
-/// Bytes of what a program printed that an error repeats.
-const SAID: usize = 2000;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -93,86 +100,76 @@ impl Tool for External {
         &self.schema
     }
     fn preview(&self, raw: &str, view: &View) -> Option<Plan> {
-        let input: Map<String, Value> = args::parse(raw).ok().filter(|_| self.confirm)?;
-        let exec = Exec { command: self.script(view, "confirm"), cwd: view.cwd.clone(), escalate: None, shell: None };
+        let input: Map<String, Json> = args::parse(raw).ok().filter(|_| self.confirm)?;
+        let exec = Exec { command: command(&self.program, "confirm"), cwd: view.cwd.clone(), escalate: None, shell: None };
         let (it, workspace) = (self.clone(), view.cwd.clone());
         Some(Plan {
             label: format!("preview of {}", self.name),
             access: Access::none("preview", "preview").looks(exec),
-            action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, workspace).await })),
+            action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, &workspace).await })),
         })
     }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
-        let input: Map<String, Value> = args::parse(raw)?;
-        let exec = Exec { command: self.script(view, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
-        let label = format!("{} {}", self.name, Value::Object(input.clone()));
+        let input: Map<String, Json> = args::parse(raw)?;
+        let exec = Exec { command: command(&self.program, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
+        let label = format!("{} {}", self.name, Json::Object(input.clone()));
         let access = Access::none(&self.name, "external").runs(exec).described(format!("running the tool {label}"));
         let (it, workspace) = (self.clone(), view.cwd.clone());
         Ok(Plan {
             label,
             access,
-            action: Box::new(move |place, _| Box::pin(async move { it.run(place, &input, workspace).await })),
+            action: Box::new(move |place, _| Box::pin(async move { it.run(place, &input, &workspace).await })),
         })
     }
 }
 
 impl External {
-    /// The shell's part: the variables, every value as it is, then the program with its subcommand.
-    fn script(&self, view: &View, subcommand: &str) -> String {
-        let mut out = format!("S=${SCRATCH}\n");
-        let prefix = prefix(&self.service);
-        let own = self.bindings(&prefix, &view.cwd.to_string_lossy());
-        let more = [
-            ("TMPDIR", Shown::Scratch("/tmp")),
-            ("TEMP", Shown::Scratch("/tmp")),
-            ("TMP", Shown::Scratch("/tmp")),
-            ("PAGER", Shown::Text("cat".to_owned())),
-            ("RCVAR_ARGV0", Shown::Text(prefix.trim_end_matches('_').to_owned())),
-            ("RC_CONF_PATH", self.conf_path()),
-            ("RC_D_PATH", Shown::Text(self.root.join("tools").to_string_lossy().into_owned())),
-            ("SID_WORKSPACE_ROOT", Shown::Text(view.cwd.to_string_lossy().into_owned())),
-        ];
-        let custom = self.variables.iter().map(|(name, value)| (format!("{prefix}{name}"), Shown::Text(value.clone())));
-        let all = custom.chain(own).chain(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        for (name, value) in all {
-            out.push_str(&format!("export {name}={}\n", value.for_shell()));
-        }
-        out + &format!("unset S\nexec {} {subcommand}", quoted(&self.program.to_string_lossy()))
-    }
-
-    fn conf_path(&self) -> Shown {
-        Shown::Both(format!("{}:", self.root.join("tools.conf").display()), "/tool-invoke.conf")
-    }
-
-    /// What a service finds under its own prefix.
-    fn bindings(&self, prefix: &str, workspace: &str) -> Vec<(String, Shown)> {
-        let text = |it: &str| Shown::Text(it.to_owned());
-        let all = [
-            ("REQUEST_FILE", Shown::Scratch("/request.json")),
-            ("RESULT_FILE", Shown::Scratch("/result.json")),
-            ("SCRATCH_DIR", Shown::Scratch("")),
-            ("TEMP_DIR", Shown::Scratch("/tmp")),
-            ("TMPDIR", Shown::Scratch("/tmp")),
-            ("WORKSPACE_ROOT", text(workspace)),
-            ("SESSION_ID", Shown::Variable("SID_SESSION_ID")),
-            ("SESSION_DIR", Shown::Variable("SID_SESSION_DIR")),
+    /// What a service finds under its own prefix, by the rest of the names.
+    fn bindings(&self, scratch: &Path, workspace: &Path) -> Vec<(&'static str, Value)> {
+        let text = |it: &str| Value::Text(it.to_owned());
+        let path = |it: &Path| Value::Text(it.to_string_lossy().into_owned());
+        vec![
+            ("REQUEST_FILE", path(&scratch.join("request.json"))),
+            ("RESULT_FILE", path(&scratch.join("result.json"))),
+            ("SCRATCH_DIR", path(scratch)),
+            ("TEMP_DIR", path(&scratch.join("tmp"))),
+            ("TMPDIR", path(&scratch.join("tmp"))),
+            ("WORKSPACE_ROOT", path(workspace)),
+            ("SESSION_ID", Value::Variable("SID_SESSION_ID")),
+            ("SESSION_DIR", Value::Variable("SID_SESSION_DIR")),
             ("AGENT_ID", text(&self.agent)),
             ("TOOL_ID", text(&self.canonical)),
             ("TOOL_NAME", text(&self.service)),
             ("TOOL_PROTOCOL", text("1")),
-            ("RC_CONF_PATH", self.conf_path()),
-            ("RC_D_PATH", text(&self.root.join("tools").to_string_lossy())),
-        ];
-        all.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect()
+            ("RC_CONF_PATH", Value::Text(self.conf_path(scratch))),
+            ("RC_D_PATH", path(&self.root.join("tools"))),
+        ]
     }
 
-    async fn run(self, place: &Confined<'_>, input: &Map<String, Value>, workspace: PathBuf) -> Outcome {
+    fn conf_path(&self, scratch: &Path) -> String {
+        format!("{}:{}", self.root.join("tools.conf").display(), scratch.join("tool-invoke.conf").display())
+    }
+
+    /// Asks the program what it wants to be told, and writes that where its command looks.
+    async fn prepare(&self, place: &Confined<'_>, scratch: &Scratch, workspace: &Path) -> Result<(), String> {
+        let prefix = prefix(&self.service);
+        let names = self.asked.names(place, &self.program, &prefix).await?;
+        let custom = self.variables.iter().map(|(name, value)| (name.as_str(), Value::Text(value.clone())));
+        let known = custom.chain(self.bindings(scratch.dir(), workspace));
+        let own = known.map(|(name, value)| (format!("{prefix}{name}"), value)).filter(|it| names.contains(&it.0));
+        let conf = self.conf_path(scratch.dir());
+        let common = common(&prefix, scratch.dir(), workspace, conf, self.root.join("tools"));
+        let file = environment(own.chain(common));
+        scratch.write(ENVIRONMENT, file.as_bytes()).map_err(|err| format!("could not be asked: {err}"))
+    }
+
+    async fn run(&self, place: &Confined<'_>, input: &Map<String, Json>, workspace: &Path) -> Outcome {
         let name = self.name.clone();
         let mut scratch = match place.scratch() {
             Ok(it) => it,
             Err(why) => return error(why),
         };
-        let outcome = self.ask(place, &scratch, input, &workspace.to_string_lossy()).await;
+        let outcome = self.ask(place, &scratch, input, workspace).await;
         let outcome = outcome.unwrap_or_else(|why| Outcome::failed(format!("Error: tool '{name}' {why}")));
         if self.keep == Keep::Always || (self.keep == Keep::Failed && outcome.is_error()) {
             scratch.keep();
@@ -181,20 +178,19 @@ impl External {
     }
 
     /// Has the program show what a call would do.
-    async fn show(&self, place: &Confined<'_>, input: &Map<String, Value>, workspace: PathBuf) -> Outcome {
+    async fn show(&self, place: &Confined<'_>, input: &Map<String, Json>, workspace: &Path) -> Outcome {
         let scratch = match place.scratch() {
             Ok(it) => it,
             Err(why) => return error(why),
         };
-        let ran = match self.request(&scratch, input, &workspace.to_string_lossy()) {
-            Ok(_) => place.run_in(&scratch, Limits { time: CONFIRM, grace: Duration::ZERO, output: OUTPUT }).await,
-            Err(why) => return error(why),
+        let limits = Limits { time: CONFIRM, grace: Duration::ZERO, output: OUTPUT };
+        let shown = async {
+            self.prepare(place, &scratch, workspace).await?;
+            self.request(&scratch, input, workspace)?;
+            let ran = place.run_in(&scratch, Kept::Preview, limits).await?;
+            ended(&ran, CONFIRM).map_or_else(|| Ok(Outcome::ok(ran.output.text.trim())), |why| Err(why + &said(&ran)))
         };
-        match ran {
-            Ok(ran) if ran.exit == Exit::Code(0) && !ran.timed_out => Outcome::ok(ran.output.text.trim()),
-            Ok(ran) => error(said(&ran)),
-            Err(why) => error(why),
-        }
+        shown.await.unwrap_or_else(|why: String| error(why))
     }
 
     /// Asks the program, and reads its answer. An error is what the model reads after the tool's name.
@@ -202,20 +198,21 @@ impl External {
         &self,
         place: &Confined<'_>,
         scratch: &Scratch,
-        input: &Map<String, Value>,
-        workspace: &str,
+        input: &Map<String, Json>,
+        workspace: &Path,
     ) -> Result<Outcome, String> {
+        self.prepare(place, scratch, workspace).await?;
         let id = self.request(scratch, input, workspace)?;
         let limits = Limits { time: self.timeout.unwrap_or(FOR_EVER), grace: GRACE, output: OUTPUT };
-        let ran = place.run_in(scratch, limits).await.map_err(|why| format!("failed to launch: {why}"))?;
+        let ran = place.run_in(scratch, Kept::Run, limits).await.map_err(|why| format!("failed to launch: {why}"))?;
         let aftermath = ran.aftermath.clone();
         let outcome = self.answer(&ran, scratch, &id).map_err(|why| format!("{why}{}", said(&ran)));
         outcome.map(|it| after(it, aftermath))
     }
 
     /// Writes the request and what services find under their prefixes; returns the request's id.
-    fn request(&self, scratch: &Scratch, input: &Map<String, Value>, workspace: &str) -> Result<String, String> {
-        let dir = scratch.dir().to_string_lossy().into_owned();
+    fn request(&self, scratch: &Scratch, input: &Map<String, Json>, workspace: &Path) -> Result<String, String> {
+        let (dir, root) = (scratch.dir().to_string_lossy(), workspace.to_string_lossy());
         let id = format!("sidreq_{}", scratch.dir().file_name().unwrap_or_default().to_string_lossy());
         let request = json!({
             "protocol_version": 1,
@@ -223,14 +220,14 @@ impl External {
             "tool": {"id": self.canonical},
             "invocation": {"tool_use_id": id, "input": input},
             "agent": {"id": self.agent},
-            "workspace": {"root": workspace, "cwd": workspace},
+            "workspace": {"root": root, "cwd": root},
             "files": {"scratch_dir": dir, "temp_dir": format!("{dir}/tmp"), "result_file": format!("{dir}/result.json")},
         });
         let overlay: String = self
             .services
             .iter()
-            .flat_map(|it| self.bindings(&prefix(it), workspace))
-            .filter_map(|(name, value)| Some(format!("{name}={}\n", value.for_rc(&dir)?)))
+            .flat_map(|it| self.bindings(scratch.dir(), workspace).into_iter().map(|(name, value)| (prefix(it) + name, value)))
+            .filter_map(|(name, value)| Some(format!("{name}={}\n", word(&value)?)))
             .collect();
         let written = scratch.write("request.json", &serde_json::to_vec_pretty(&request).unwrap_or_default());
         written
@@ -240,16 +237,8 @@ impl External {
     }
 
     fn answer(&self, ran: &Ran, scratch: &Scratch, id: &str) -> Result<Outcome, String> {
-        if ran.timed_out {
-            return Err(format!("timed out after {} s", self.timeout.unwrap_or(FOR_EVER).as_secs()));
-        }
-        match ran.exit {
-            Exit::Code(0) => {}
-            Exit::Code(code) => return Err(format!("exited with status {code}")),
-            Exit::Signal(signal) => return Err(format!("was ended by signal {signal}")),
-            Exit::NoSandbox => {
-                return Err("could not be started: the sandbox could not be set up (`sid doctor` says more)".to_owned());
-            }
+        if let Some(why) = ended(ran, self.timeout.unwrap_or(FOR_EVER)) {
+            return Err(why);
         }
         let wrong = |what: String| format!("protocol error: {what}");
         let bytes = scratch.read("result.json", RESULT).map_err(|err| wrong(format!("result.json can't be read: {err}")))?;
@@ -280,45 +269,9 @@ impl External {
     }
 }
 
-/// The end of what a program printed.
-fn said(ran: &Ran) -> String {
-    let text = ran.output.text.trim();
-    if text.is_empty() { String::new() } else { format!("\n{}", crate::shells::tail(text, 50, SAID)) }
-}
-
-/// A value, as far as it is known before the call has a folder.
-pub(crate) enum Shown {
-    Text(String),
-    Scratch(&'static str),
-    /// What another variable holds.
-    Variable(&'static str),
-    Both(String, &'static str),
-}
-
-impl Shown {
-    pub(crate) fn for_shell(&self) -> String {
-        match self {
-            Self::Text(it) => quoted(it),
-            Self::Scratch(below) => format!("\"$S\"{below}"),
-            Self::Variable(name) => format!("\"${name}\""),
-            Self::Both(before, below) => format!("{}\"$S\"{below}", quoted(before)),
-        }
-    }
-
-    /// As a word of an rc file; `None`: no such word can hold it.
-    fn for_rc(&self, dir: &str) -> Option<String> {
-        let whole = match self {
-            Self::Text(it) => it.clone(),
-            Self::Scratch(below) => format!("{dir}{below}"),
-            // Programs that call others hand it on themselves.
-            Self::Variable(_) => return None,
-            Self::Both(before, below) => format!("{before}{dir}{below}"),
-        };
-        let mark = if whole.contains('\'') { '"' } else { '\'' };
-        (!whole.contains(mark) && !whole.contains(['\\', '\n', '\r'])).then(|| format!("{mark}{whole}{mark}"))
-    }
-}
-
-pub(crate) fn prefix(service: &str) -> String {
-    service.chars().map(|it| if it.is_alphanumeric() { it } else { '_' }).chain(['_']).collect()
+/// A value as a word of an rc file; `None`: no such word can hold it, or programs that call others hand it on themselves.
+fn word(it: &Value) -> Option<String> {
+    let Value::Text(text) = it else { return None };
+    let mark = if text.contains('\'') { '"' } else { '\'' };
+    (!text.contains(mark) && !text.contains(['\\', '\n', '\r'])).then(|| format!("{mark}{text}{mark}"))
 }

@@ -1,14 +1,17 @@
 //! The program of a user that adds instructions to what they say: an rc service of `agents/`, run once a turn, read-only.
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use sid_core::Outcome;
 use sid_policy::{Access, Exec};
-use sid_sandbox::{Confined, Exit, Limits, Scratch, quoted};
+use sid_sandbox::{Confined, Kept, Limits, Scratch};
 
 use crate::{
     Plan, View,
-    external::{Shown, prefix},
-    shells::{GRACE, OUTPUT},
+    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix},
+    shells::{GRACE, OUTPUT, tail},
 };
 
 /// A hook.
@@ -18,6 +21,10 @@ pub struct Hook {
     pub name: String,
     /// Its program.
     pub program: PathBuf,
+    /// Fields of the hook in `agents.conf` that are its own.
+    pub variables: Vec<(String, String)>,
+    /// Which variables it wants.
+    pub asked: Asked,
     /// The configuration's folder.
     pub root: PathBuf,
     /// The agent whose turn it is.
@@ -34,56 +41,50 @@ impl Hook {
     /// Runs it for a message. What it prints is the outcome's text; a failure says why.
     #[must_use]
     pub fn plan(&self, message: &str, view: &View) -> Plan {
-        let exec = Exec { command: self.script(view), cwd: view.cwd.clone(), escalate: None, shell: None };
-        let (it, message) = (self.clone(), message.to_owned());
+        let exec = Exec { command: command(&self.program, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
+        let (it, message, workspace) = (self.clone(), message.to_owned(), view.cwd.clone());
         Plan {
             label: format!("hook {}", self.name),
             access: Access::none(&self.name, "hook").looks(exec),
             action: Box::new(move |place, _| {
                 Box::pin(async move {
                     let name = it.name.clone();
-                    it.run(place, &message).await.unwrap_or_else(|why| Outcome::failed(format!("the hook '{name}' {why}")))
+                    it.run(place, &message, &workspace)
+                        .await
+                        .unwrap_or_else(|why| Outcome::failed(format!("the hook '{name}' {why}")))
                 })
             }),
         }
     }
 
-    fn script(&self, view: &View) -> String {
-        let start = prefix(&self.name);
-        let text = |it: &std::path::Path| Shown::Text(it.to_string_lossy().into_owned());
+    /// Asks the program what it wants to be told, and writes that where its command looks.
+    async fn prepare(&self, place: &Confined<'_>, scratch: &Scratch, workspace: &Path) -> Result<(), String> {
+        let prefix = prefix(&self.name);
+        let names = self.asked.names(place, &self.program, &prefix).await?;
+        let text = |it: &str| Value::Text(it.to_owned());
+        let path = |it: &Path| Value::Text(it.to_string_lossy().into_owned());
+        let (dir, agents) = (scratch.dir(), self.root.join("agents"));
         let conf = self.root.join("agents.conf");
-        let own = [
-            ("WORKSPACE_ROOT", text(&view.cwd)),
-            ("CONFIG_ROOT", text(&self.root)),
-            ("AGENT_ID", Shown::Text(self.agent.clone())),
-            ("HOOK_NAME", Shown::Text(self.name.clone())),
-            ("AGENTS_MD_PATH", Shown::Text(self.agents_md.clone())),
-            ("USER_MESSAGE_FILE", Shown::Scratch("/user-message.txt")),
-            ("SKILLS_MANIFEST_FILE", Shown::Scratch("/skills.tsv")),
-            ("SKILLS_DIR", Shown::Scratch("/skills")),
-            ("SCRATCH_DIR", Shown::Scratch("")),
-            ("TEMP_DIR", Shown::Scratch("/tmp")),
-            ("TMPDIR", Shown::Scratch("/tmp")),
-            ("RC_CONF_PATH", text(&conf)),
-            ("RC_D_PATH", text(&self.root.join("agents"))),
+        let known = [
+            ("WORKSPACE_ROOT", path(workspace)),
+            ("CONFIG_ROOT", path(&self.root)),
+            ("AGENT_ID", text(&self.agent)),
+            ("HOOK_NAME", text(&self.name)),
+            ("AGENTS_MD_PATH", text(&self.agents_md)),
+            ("USER_MESSAGE_FILE", path(&dir.join("user-message.txt"))),
+            ("SKILLS_MANIFEST_FILE", path(&dir.join("skills.tsv"))),
+            ("SKILLS_DIR", path(&dir.join("skills"))),
+            ("SCRATCH_DIR", path(dir)),
+            ("TEMP_DIR", path(&dir.join("tmp"))),
+            ("TMPDIR", path(&dir.join("tmp"))),
+            ("RC_CONF_PATH", path(&conf)),
+            ("RC_D_PATH", path(&agents)),
         ];
-        let own = own.into_iter().map(|(name, value)| (format!("{start}{name}"), value));
-        let more = [
-            ("RCVAR_ARGV0", Shown::Text(start.trim_end_matches('_').to_owned())),
-            ("RC_CONF_PATH", text(&conf)),
-            ("RC_D_PATH", text(&self.root.join("agents"))),
-            ("TMPDIR", Shown::Scratch("/tmp")),
-            ("PAGER", Shown::Text("cat".to_owned())),
-            ("SID_WORKSPACE_ROOT", text(&view.cwd)),
-        ];
-        let all = own.chain(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        let lines: String = all.map(|(name, value)| format!("export {name}={}\n", value.for_shell())).collect();
-        format!(
-            "S=${}\n{lines}unset S\nexec {} run 2>\"${}/stderr\"",
-            sid_sandbox::SCRATCH,
-            quoted(&self.program.to_string_lossy()),
-            sid_sandbox::SCRATCH
-        )
+        let custom = self.variables.iter().map(|(name, value)| (name.as_str(), text(value)));
+        let own = custom.chain(known).map(|(name, value)| (format!("{prefix}{name}"), value)).filter(|it| names.contains(&it.0));
+        let common = common(&prefix, dir, workspace, conf.to_string_lossy().into_owned(), agents);
+        let file = environment(own.chain(common));
+        scratch.write(ENVIRONMENT, file.as_bytes()).map_err(|err| format!("could not be asked: {err}"))
     }
 
     /// Copies the skills that a message can name by `$`, and says where they are.
@@ -100,26 +101,18 @@ impl Hook {
         Ok(out)
     }
 
-    async fn run(&self, place: &Confined<'_>, message: &str) -> Result<Outcome, String> {
+    async fn run(&self, place: &Confined<'_>, message: &str, workspace: &Path) -> Result<Outcome, String> {
         let scratch = place.scratch()?;
+        self.prepare(place, &scratch, workspace).await?;
         let put = |name: &str, text: &str| scratch.write(name, text.as_bytes());
         let manifest = self.manifest(&scratch);
         put("user-message.txt", message)
             .and_then(|()| put("skills.tsv", &manifest?))
             .map_err(|err| format!("could not be asked: {err}"))?;
         let limits = Limits { time: self.timeout, grace: GRACE, output: OUTPUT };
-        let ran = place.run_in(&scratch, limits).await.map_err(|why| format!("could not be started: {why}"))?;
-        if ran.timed_out {
-            return Err(format!("took longer than {} s and was stopped", self.timeout.as_secs()));
-        }
-        let said = scratch.read("stderr", OUTPUT as u64).unwrap_or_default();
-        let said = crate::shells::tail(String::from_utf8_lossy(&said).trim(), 10, 500);
-        let said = if said.is_empty() { said } else { format!(": {said}") };
-        match ran.exit {
-            Exit::Code(0) => Ok(Outcome::ok(ran.output.text)),
-            Exit::Code(code) => Err(format!("exited with status {code}{said}")),
-            Exit::Signal(signal) => Err(format!("was ended by signal {signal}{said}")),
-            Exit::NoSandbox => Err(format!("could not be started: the sandbox could not be set up{said}")),
-        }
+        let ran = place.run_in(&scratch, Kept::Nowhere, limits).await.map_err(|why| format!("could not be started: {why}"))?;
+        let complaint = tail(ran.errors.text.trim(), 10, 500);
+        let complaint = if complaint.is_empty() { complaint } else { format!(": {complaint}") };
+        ended(&ran, self.timeout).map_or_else(|| Ok(Outcome::ok(ran.output.text)), |why| Err(why + &complaint))
     }
 }

@@ -211,7 +211,7 @@ fn a_preview_is_shown_before_a_person_is_asked() {
         "edit_ENABLED=MANUAL\nfmt_ENABLED=MANUAL\nfmt_CONFIRM=YES\nbad_ENABLED=MANUAL\nbad_CONFIRM=YES\n",
     );
     let manifest = r#"{"protocol_version": 1, "description": "Does it.", "input_schema": {"type": "object", "properties": {}}}"#;
-    let fmt = "#!/bin/sh\n[ \"$1\" = confirm ] && { echo \"would format $(grep -c paths \"$fmt_REQUEST_FILE\") list\"; touch \"$fmt_WORKSPACE_ROOT/made\"; exit 0; }\ntouch \"$fmt_WORKSPACE_ROOT/ran\"\n";
+    let fmt = "#!/bin/sh\n[ \"$1\" = rcvar ] && { echo fmt_REQUEST_FILE fmt_WORKSPACE_ROOT; exit 0; }\n[ \"$1\" = confirm ] && { echo \"would format $(grep -c paths \"$fmt_REQUEST_FILE\") list\"; touch \"$fmt_WORKSPACE_ROOT/made\"; exit 0; }\ntouch \"$fmt_WORKSPACE_ROOT/ran\"\n";
     let it = it.file("a.txt", "one\ntwo\n");
     let it = ["fmt", "bad"].iter().fold(it, |it, name| {
         let text = if *name == "fmt" { fmt } else { "#!/bin/sh\nexit 9\n" };

@@ -246,7 +246,7 @@ fn a_program_of_the_users_takes_the_place_of_the_editor() {
         assert!(built.success() && tool.exists(), "{} is not built", tool.display());
     }
     let script = format!(
-        "#!/bin/sh\nP=$RCVAR_ARGV0\nfor it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do eval export $it=\\$${{P}}_$it; done\necho \"$1\" >>\"$WORKSPACE_ROOT/asked\"\nexec '{}' \"$1\"\n",
+        "#!/bin/sh\nP=$RCVAR_ARGV0\nif [ $1 = rcvar ]; then for it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do echo ${{P}}_$it; done; exit; fi\nfor it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do eval export $it=\\$${{P}}_$it; done\necho \"$1\" >>\"$WORKSPACE_ROOT/asked\"\nexec '{}' \"$1\"\n",
         tool.display()
     );
     let it = world().file("../home/.config/sid/tools/edit", script).file("a.txt", "one\n");

@@ -11,6 +11,12 @@ const TOOLS: &str = "bash_ENABLED=YES\nread_ENABLED=YES\nsearch_ENABLED=YES\nfmt
 format_INHERIT=YES\nit_ENABLED=MANUAL\n";
 const MANIFEST: &str = r#"{"protocol_version": 1, "description": "Does it.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}"#;
 
+/// What a program wants to be told: everything, and its own field STYLE.
+const RCVAR: &str = r#"if [ "${1:-}" = rcvar ]; then
+for n in REQUEST_FILE RESULT_FILE SCRATCH_DIR TEMP_DIR WORKSPACE_ROOT SESSION_ID AGENT_ID TOOL_ID TOOL_NAME TOOL_PROTOCOL STYLE USER_MESSAGE_FILE; do
+echo "${RCVAR_ARGV0}_$n"; done; exit; fi
+"#;
+
 /// Answers with what `$TEXT` holds, as a whole result; the rest of a script may follow.
 const ANSWER: &str = r#"answer() { python3 - "$1" <<'E'
 import json, os, sys
@@ -27,7 +33,7 @@ fn world(program: &str) -> Test {
 
 fn world_in(mode: &str, program: &str) -> Test {
     let it = sid().args(["go", "--output", "jsonl", "--mode", mode]);
-    let script = format!("#!/bin/sh\n{ANSWER}\n{program}\n");
+    let script = format!("#!/bin/sh\n{RCVAR}{ANSWER}\n{program}\n");
     let it = it
         .file("../home/.config/sid/agents.conf", AGENTS)
         .file("../home/.config/sid/agents/build.md", "You are an expert builder.\n")
@@ -86,6 +92,92 @@ fn a_program_gets_its_request_and_every_value_as_it_is() {
     assert!(parts[6].ends_with("/tmp/tool-000001/tmp") && parts[7] == parts[8] && parts[7] == parts[10], "{said}");
     assert!(parts[9].contains("tools.conf:") && parts[9].ends_with("/tool-invoke.conf"), "{said}");
     assert!(said.contains("writable") && said.contains("\"input\": {\n      \"n\": 7") && said.ends_with('1'), "{said}");
+}
+
+#[test]
+fn a_program_is_told_what_it_asks_for_and_nothing_else() {
+    let asks = |names: &str, run: &str| format!("#!/bin/sh\n[ $1 = rcvar ] && {{ {names}; exit; }}\n{ANSWER}\n{run}\n");
+    let with = |program: &str| {
+        let it = world("").file("../home/.config/sid/tools/fmt", program);
+        it.file("../home/.config/sid/tools.conf", format!("{TOOLS}WIDTH=80\nit_WIDTH=7\nfmt_OWN=mine\nformat_OWN=yours\n"))
+    };
+    let look = r#"answer "$(env | grep -o '^\(format\|fmt\|it\)_[^=]*=\(yours\|80\|it is\)*' | sort | tr '\n' ' ')""#;
+    let both = "echo format_REQUEST_FILE format_RESULT_FILE";
+    let it = with(&asks(
+        &format!("{both} format_OWN format_WIDTH format_NONE other_X fmt_STYLE; echo format_STYLE; touch planted || true"),
+        look,
+    ));
+    let it = it.rounds([call(), call()]);
+    let ran = it.run().status(0);
+    let want = "format_OWN=yours format_REQUEST_FILE= format_RESULT_FILE= format_STYLE=it is format_WIDTH=80 ";
+    assert_eq!((ran.result(0).as_str(), ran.result(1).as_str()), (want, want));
+    assert!(!it.path("planted").exists(), "asking only looks");
+    for (names, want) in [
+        ("echo why >&2; exit 129", "could not be prepared: `fmt rcvar` exited with status 129\nwhy"),
+        ("kill -KILL $$", "could not be prepared: `fmt rcvar` exited with status 137"),
+        ("exec sleep 75.4", "could not be prepared: `fmt rcvar` timed out after 5 s"),
+    ] {
+        let it = with(&asks(names, "touch ran")).rounds([call()]);
+        let said = it.run().status(0).result(0);
+        assert!(said.contains(want) && !it.path("ran").exists(), "{said}");
+        let left = it.beside("state/sessions").join(&it.sessions()[0]).join("tmp");
+        assert!(fs::read_dir(left).map_or(0, Iterator::count) == 0 && !crate::shells::alive("sleep 75.4"));
+    }
+}
+
+#[test]
+fn what_programs_print_is_kept_as_it_comes() {
+    let it = world("printf 'out \\303'; echo why >&2; sleep 0.2; printf '\\251 more'; printf '\\377\\000' >&2; answer done");
+    let it = it.rounds([call(), call()]);
+    let _ran = it.run().status(0);
+    let lines = streams(&it);
+    let of = |call: u64, stream: &str, key: &str| -> Vec<String> {
+        let fits = |it: &&Value| it["tool_seq"] == call && it["stream"] == stream;
+        lines.iter().filter(fits).filter_map(|it| it[key].as_str().map(str::to_owned)).collect()
+    };
+    for call in [1, 2] {
+        assert_eq!(of(call, "stderr", "text"), ["why\n"], "{lines:?}");
+        assert_eq!(of(call, "stderr", "data_b64"), ["/wA="]);
+        // A character that came in two pieces is in neither.
+        assert_eq!(of(call, "stdout", "data_b64"), ["b3V0IMM=", "qSBtb3Jl"]);
+    }
+    assert!(lines.iter().all(|it| it["ts"].as_str().is_some_and(|it| it.len() == 32)), "{lines:?}");
+    let it = world("answer quiet").rounds([call()]);
+    let _ran = it.run().status(0);
+    assert!(streams(&it).is_empty(), "nothing was printed, so there is no file");
+}
+
+fn streams(it: &Test) -> Vec<Value> {
+    let path = it.beside("state/sessions").join(&it.sessions()[0]).join("tool-streams.jsonl");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|it| serde_json::from_str(it).unwrap()).collect()
+}
+
+#[test]
+fn the_real_rcinvoke_runs_one_tool_from_another() {
+    let it = world(
+        r#"case $RCVAR_ARGV0 in
+it) exec "$RCINVOKE" --rc-conf-path "$RC_CONF_PATH" --rc-d-path "$RC_D_PATH" format;;
+esac
+answer "$RCVAR_ARGV0 for $format_AGENT_ID: $format_STYLE, asked $(grep -c '"n": 7' "$format_REQUEST_FILE") time""#,
+    );
+    let it =
+        it.file("../home/.config/sid/tools.conf", TOOLS.replace("it_ENABLED=MANUAL", "it_ENABLED=YES").replace("\"quoted\"", ""));
+    let it = it.env("RCINVOKE", &rcinvoke()).rounds([("it", json!({"n": 7}))]);
+    assert_eq!(it.run().status(0).result(0), "format for build: it is, asked 1 time");
+}
+
+/// rc_conf's own program, built once beside the other things that are built here.
+fn rcinvoke() -> String {
+    let target = fs::canonicalize(env!("CARGO_BIN_EXE_sid")).unwrap().parent().unwrap().join("rc_conf");
+    let program = target.join("bin/rcinvoke");
+    if !program.exists() {
+        let mut it = std::process::Command::new(env!("CARGO"));
+        it.args(["install", "-q", "rc_conf@0.18.0", "--debug", "--root"]).arg(&target);
+        let done = it.output().unwrap();
+        assert!(done.status.success() && program.exists(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    program.to_string_lossy().into_owned()
 }
 
 #[test]
@@ -241,7 +333,7 @@ fn git_is_looked_at_and_nothing_of_the_repository_runs() {
 
 fn hooked(program: &str) -> Test {
     let it = world("true").file("../home/.config/sid/agents.conf", format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\n"));
-    let it = it.file("../home/.config/sid/agents/notes", format!("#!/bin/sh\n{program}\n"));
+    let it = it.file("../home/.config/sid/agents/notes", format!("#!/bin/sh\n{RCVAR}{program}\n"));
     fs::set_permissions(it.beside("home/.config/sid/agents/notes"), fs::Permissions::from_mode(0o755)).unwrap();
     it.reply(Reply::text("hi"))
 }
@@ -277,7 +369,7 @@ fn a_hook_that_fails_is_told_about_and_loses_nothing() {
     let conf = format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nnotes_TIMEOUT=1\n");
     let it = it.file("../home/.config/sid/agents.conf", conf);
     let ran = it.run().status(0);
-    assert!(ran.stderr.contains("the hook 'notes' took longer than 1 s and was stopped"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the hook 'notes' timed out after 1 s"), "{}", ran.stderr);
     assert!(it.journal().iter().any(|it| it["user"]["text"] == "go") && !crate::shells::alive("sleep 77.2"));
     let conf = format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nnotes_TIMEOUT=soon\n");
     let ran = it.file("../home/.config/sid/agents.conf", conf).run().status(1);

@@ -89,7 +89,7 @@ fn nothing_to_trust_is_said() {
 fn a_workspaces_own_agents_count_once_they_are_trusted_and_only_as_they_are() {
     let program = |text: &str| {
         format!(
-            "#!/bin/sh\nid=$(sed -n 's/.*\"request_id\": \"\\(.*\\)\".*/\\1/p' \"$own_REQUEST_FILE\")\nprintf '{{\"protocol_version\":1,\"request_id\":\"%s\",\"ok\":true,\"output\":{{\"kind\":\"text\",\"text\":\"{text}\"}}}}' \"$id\" >\"$own_RESULT_FILE\"\n"
+            "#!/bin/sh\n[ $1 = rcvar ] && echo own_REQUEST_FILE own_RESULT_FILE && exit\nid=$(sed -n 's/.*\"request_id\": \"\\(.*\\)\".*/\\1/p' \"$own_REQUEST_FILE\")\nprintf '{{\"protocol_version\":1,\"request_id\":\"%s\",\"ok\":true,\"output\":{{\"kind\":\"text\",\"text\":\"{text}\"}}}}' \"$id\" >\"$own_RESULT_FILE\"\n"
         )
     };
     let world = |it: sid_testkit::Test| {
