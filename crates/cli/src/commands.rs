@@ -34,7 +34,9 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("/budget N", "tokens that the session may take in all (or: clear)"),
     ("/stats", "what the session took so far (also /status)"),
     ("/config", "what is in force here"),
-    ("/save FILE", "write the conversation to a file, as Markdown or, for .json, as records"),
+    ("/save FILE", "write the conversation to a file: .json as a transcript, .jsonl as records, else as Markdown"),
+    ("/load FILE", "go on in a new session with the conversation of a transcript"),
+    ("/transcript", "where the conversation is kept"),
     ("/quit", "leave (also /exit, /q, Ctrl-D)"),
 ];
 
@@ -97,6 +99,15 @@ pub(crate) async fn command(mut engine: Engine, job: &mut Job, text: &str, stop:
         ("/config", _) => Ok(config(&engine)),
         ("/save", "") => Err("/save needs a file".to_owned()),
         ("/save", file) => save(&engine, &job.cwd.join(file)),
+        ("/load", "") => Err("/load needs a file".to_owned()),
+        ("/load", file) => match transcript_of(&job.cwd.join(file)) {
+            Ok(text) => return load(engine, job, &text).await,
+            Err(why) => Err(why),
+        },
+        ("/transcript", _) => Ok(format!(
+            "The session keeps it: events.jsonl as it goes, transcript.json when it is left, both in {}. /save writes it elsewhere.",
+            engine.dir().display()
+        )),
         (name, rest) => match adjust(&mut engine, name, rest) {
             Some(done) => done.inspect(|_| job.adjusted.push((name.to_owned(), rest.to_owned()))),
             None => Err(format!("There is no command {}; /help lists them.", one_line(name, 40))),
@@ -298,8 +309,27 @@ async fn compact(mut engine: Engine, job: &mut Job, stop: &Interrupt) -> (Option
 }
 
 async fn clear(engine: Engine, job: &mut Job) -> (Option<Engine>, After) {
-    let next = Job { mode: Some(engine.permissions().mode()), resume: None, parent: None, ..job.clone() };
-    match reopened(next).await {
+    let next = anew(&engine, job).await;
+    replaced(engine, job, next).await
+}
+
+/// A new session with a conversation from elsewhere.
+async fn load(engine: Engine, job: &mut Job, text: &str) -> (Option<Engine>, After) {
+    let next = match anew(&engine, job).await {
+        Ok(mut it) => it.load(text).map(|()| it),
+        Err(why) => Err(why),
+    };
+    replaced(engine, job, next).await
+}
+
+/// A new session in the same world.
+async fn anew(engine: &Engine, job: &Job) -> Result<Engine, String> {
+    reopened(Job { mode: Some(engine.permissions().mode()), resume: None, parent: None, ..job.clone() }).await
+}
+
+/// Leaves a session for the next, if there is one.
+async fn replaced(engine: Engine, job: &mut Job, next: Result<Engine, String>) -> (Option<Engine>, After) {
+    match next {
         Ok(it) => {
             engine.close(GRACE).await;
             job.resume = None;
@@ -310,6 +340,14 @@ async fn clear(engine: Engine, job: &mut Job) -> (Option<Engine>, After) {
             (Some(engine), After::Prompt)
         }
     }
+}
+
+/// A file with a transcript that can be loaded.
+fn transcript_of(file: &Path) -> Result<String, String> {
+    let told = |why: String| format!("{}: {why}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|err| told(err.to_string()))?;
+    sid_engine::check_transcript(&text).map_err(told)?;
+    Ok(text)
 }
 
 /// A message written in an editor. `None`: it is empty.
@@ -347,9 +385,11 @@ fn config(engine: &Engine) -> String {
 }
 
 fn save(engine: &Engine, file: &Path) -> Result<String, String> {
-    let records = engine.records()?;
-    let json = file.extension().is_some_and(|it| it == "json" || it == "jsonl");
-    let text = if json { crate::export::json(&records) } else { crate::export::markdown(&records) };
+    let text = match file.extension().and_then(|it| it.to_str()) {
+        Some("json") => format!("{:#}\n", engine.transcript()?),
+        Some("jsonl") => crate::export::json(&engine.records()?),
+        _ => crate::export::markdown(&engine.records()?),
+    };
     std::fs::write(file, text).map_err(|err| format!("{}: {err}", file.display()))?;
     Ok(format!("Saved to {}", file.display()))
 }

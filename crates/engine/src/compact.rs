@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// What the model sees, from the journal.
-    fn items(&self) -> Result<Vec<Item>, String> {
+    pub(crate) fn items(&self) -> Result<Vec<Item>, String> {
         Ok(Session::replay(self.journal.records().map_err(|err| err.to_string())?).1)
     }
 

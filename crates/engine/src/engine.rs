@@ -1,7 +1,7 @@
 use std::{io, path::PathBuf, rc::Rc, sync::Arc, time::Duration};
 
 use sid_core::{Event, Item, Opened, Record, Session};
-use sid_journal::{Journal, Meta};
+use sid_journal::{Api, Journal, Meta};
 use sid_policy::Rules;
 use sid_provider::{Conversation, Model, Sampling, ToolSpec, Wire};
 use sid_sandbox::Host;
@@ -77,6 +77,8 @@ pub struct Parts {
 pub struct Engine {
     pub(crate) session: Session,
     pub(crate) journal: Journal,
+    /// What is asked and answered, for a person to look into.
+    pub(crate) api: Option<Api>,
     pub(crate) talk: Conversation,
     pub(crate) model: Model,
     pub(crate) tools: Vec<Box<dyn Tool>>,
@@ -135,6 +137,8 @@ impl Engine {
         let cwd = fence.roots.first().cloned().unwrap_or_default();
         let mut it = Self {
             session,
+            // A person's sessions have one; in scripts it would only be the journal's bytes again.
+            api: parts.person.is_some().then(|| Api::open(parts.journal.dir())),
             journal: parts.journal,
             talk,
             model: parts.model,

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use serde_json::json;
 use sid_core::{Assistant, Delta, Event, Part, Record};
 use sid_policy::Rules;
 use sid_provider::{Calls, Progress};
@@ -23,6 +24,10 @@ impl Engine {
             }
             tell(event(it));
         };
+        if let Some(it) = &mut self.api {
+            let (head, messages) = self.talk.request();
+            it.request(head, messages);
+        }
         let asking = self.model.infer(&self.talk, calls, &mut show);
         let (host, rules) = (&*self.host, &self.rules);
         let answer = stop
@@ -37,6 +42,15 @@ impl Engine {
         match answer {
             Ok(Ok(answer)) => {
                 self.refused = false;
+                if let Some(it) = &mut self.api {
+                    let usage = answer.usage.unwrap_or_default();
+                    it.response(&json!({
+                        "role": "assistant",
+                        "content": crate::transcript::blocks(&answer),
+                        "stop": answer.stop,
+                        "usage": usage,
+                    }));
+                }
                 let answer = self.session.admit(Assistant { at: now(), ..answer }, self.limits.rounds);
                 self.commit(Record::Assistant(answer))?;
                 Ok(None)

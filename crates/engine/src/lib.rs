@@ -21,4 +21,5 @@ pub use engine::{AfterCut, Engine, Limits, Parts};
 pub use permissions::Permissions;
 pub use person::{Asked, Person};
 pub use review::{ReviewSettings, WhenUnavailable};
+pub use transcript::check_transcript;
 pub use turn::Failed;

@@ -59,6 +59,12 @@ impl Conversation {
         }
     }
 
+    /// A request as it would be now: everything before the messages, and the messages, joined by commas.
+    #[must_use]
+    pub fn request(&self) -> (&str, &str) {
+        (&self.head, &self.messages)
+    }
+
     /// Forgets everything that was said.
     pub fn clear(&mut self) {
         self.messages.clear();

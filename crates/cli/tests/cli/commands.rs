@@ -102,6 +102,65 @@ fn clear_edit_save_and_system() {
 }
 
 #[test]
+fn a_saved_conversation_is_loaded_into_a_session_of_its_own() {
+    let it = plain(
+        "remember 7\n/save all.json\n/transcript\n/clear\n/load all.json\nwhat was it\n/load nope.json\n/load f\n/load\nagain\n",
+    );
+    let it = it.file("f", "{\"version\": 3, \"messages\": []}");
+    it.fake().reply([
+        Reply::call("read_file", &json!({"path": "f"})),
+        Reply::text("noted"),
+        Reply::text("7"),
+        Reply::text("still 7"),
+    ]);
+    let ran = it.run().status(0);
+    let said: serde_json::Value = serde_json::from_slice(&it.read("all.json")).unwrap();
+    assert_eq!((&said["version"], &said["messages"][0]), (&json!(1), &json!({"role": "user", "content": "remember 7"})));
+    let requests = it.fake().requests();
+    let messages = |n: usize| requests[n].json()["messages"].as_array().unwrap().clone();
+    // The same conversation, with one message more.
+    assert_eq!(messages(2)[1..5].to_vec(), [messages(1)[1..].to_vec(), vec![messages(2)[4].clone()]].concat());
+    assert_eq!((&messages(2)[4]["content"], &messages(2)[5]["content"]), (&json!("noted"), &json!("what was it")));
+    assert_eq!(messages(3).len(), 8, "what can't be loaded leaves the session as it was");
+    for want in
+        ["transcript.json when it is left", "nope.json: No such file", "f: it is a transcript of version 3", "/load needs a file"]
+    {
+        assert!(ran.stderr.contains(want), "{want}: {}", ran.stderr);
+    }
+    assert_eq!(it.sessions().len(), 3);
+}
+
+#[test]
+fn what_is_asked_and_answered_is_kept_for_a_person_and_numbers_go_on() {
+    let look = || json!({"path": "f"});
+    let it = plain("go\n").file("f", "text of f");
+    it.fake().reply([Reply::call("read_file", &look()), Reply::text("one"), Reply::text("two")]);
+    let _ran = it.run().status(0);
+    let id = it.sessions()[0].clone();
+    let it = it.command(["--plain", "--mode", "workspace_write", "--resume", &id]).stdin("more\n");
+    let _ran = it.run().status(0);
+    let file = std::fs::read_to_string(it.journal_path(&id).with_file_name("api.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = file.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let all = |key: &str| lines.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
+    assert_eq!(all("kind"), ["request", "response", "request", "response", "request", "response"]);
+    assert_eq!(
+        (all("seq"), all("api_seq")),
+        (
+            vec![1, 2, 3, 4, 5, 6].into_iter().map(Into::into).collect(),
+            vec![1, 1, 2, 2, 3, 3].into_iter().map(Into::into).collect()
+        )
+    );
+    assert_eq!(lines[0]["payload"]["messages"][1]["content"], "go");
+    assert_eq!(lines[1]["payload"]["content"][0]["name"], "read_file");
+    assert_eq!(lines[3]["payload"]["content"][0], json!({"type": "text", "text": "one"}));
+    assert!(lines[2]["messages_before"] == 2 && lines[2]["payload"]["messages"].as_array().unwrap().len() == 2, "{}", lines[2]);
+    assert_eq!(file.matches("text of f").count(), 2, "once, and once more for the new process");
+    let it = plain("").command(["run", "go", "--output", "jsonl"]).reply(Reply::text("hi"));
+    let _ran = it.run().status(0);
+    assert!(!it.journal_path(&it.sessions()[0]).with_file_name("api.jsonl").exists(), "scripts have the journal alone");
+}
+
+#[test]
 fn params_have_one_dash_or_two_and_agents_come_first() {
     let it = sid().command([
         "--plain",
