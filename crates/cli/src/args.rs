@@ -51,7 +51,7 @@ pub(crate) struct ParamArgs {
     /// Tokens of thinking
     #[arg(long, value_name = "TOKENS")]
     pub(crate) param_thinking: Option<u32>,
-    /// No colours: line mode uses none, and what sid starts is told by NO_COLOR
+    /// No colours; what sid starts is told by NO_COLOR
     #[arg(long)]
     pub(crate) param_no_color: bool,
 }

@@ -2,6 +2,7 @@
 //! is decided here.
 mod agents;
 mod args;
+mod changes;
 mod commands;
 mod config;
 mod demo;
@@ -10,6 +11,7 @@ mod export;
 mod init;
 mod line;
 mod network;
+mod paint;
 mod paths;
 mod print;
 mod reference;

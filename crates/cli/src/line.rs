@@ -14,9 +14,11 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     NOT_PARSED,
     args::{Output, ParamArgs, RunArgs},
+    changes::Watched,
     commands::{After, command},
+    paint::{Tone, say_as},
     print::{Printer, Style},
-    run::{Job, Params, open},
+    run::{Job, Params, open, printed},
     say,
     signals::Stopper,
 };
@@ -163,8 +165,8 @@ async fn talk(mut job: Job) -> ExitCode {
         Ok(it) => it,
         Err(code) => return code,
     };
-    let stopper = seat.stopper.clone();
-    say(&format!("Mode: {}. /help lists what you can do here besides talking.", seat.engine.permissions().mode()));
+    let (stopper, mut watched) = (seat.stopper.clone(), Watched::new(&job));
+    say_as(Tone::Quiet, &format!("Mode: {}. /help lists what you can do here besides talking.", seat.engine.permissions().mode()));
     let mut code = ExitCode::SUCCESS;
     loop {
         let text = tokio::select! {
@@ -192,7 +194,8 @@ async fn talk(mut job: Job) -> ExitCode {
         };
         let mut printer = Printer::new(Style::Text);
         printer.stops(stopper.clone());
-        match seat.turn(text, &mut |event| printer.event(event)).await {
+        watched.told().into_iter().for_each(|it| printer.event(Event::Notice(it)));
+        match seat.turn(text, &mut |event| printed(&mut printer, &mut watched, event)).await {
             Ok(end) => {
                 printer.end(&end, std::time::Duration::ZERO);
                 if end.reason == "interrupted" {
@@ -232,9 +235,14 @@ async fn trusted(reader: &Reader, job: &Job) {
 
 /// Asks the person. Whatever is no answer is asked again; the end of input is a no.
 async fn answer(reader: &Reader, asked: Asked) {
-    say(&format!("{}\n  {}", one_line(&asked.why, 200), one_line(&asked.label, 1000)));
+    say_as(Tone::Asked, &format!("{}\n  {}", one_line(&asked.why, 200), one_line(&asked.label, 1000)));
     for line in asked.preview.iter().flat_map(|it| it.lines()) {
-        say(&one_line(line, 1000));
+        let line = one_line(line, 1000);
+        match line.chars().next() {
+            Some('+') => say_as(Tone::Good, &line),
+            Some('-') => say_as(Tone::Bad, &line),
+            _ => say(&line),
+        }
     }
     let answer = loop {
         let Some(line) = reader.answer("Allow? [y]es, [a]lways in this session, [n]o, ne[v]er in this session: ").await else {

@@ -8,7 +8,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sid_core::{Delta, End, Event, Visible, inert, one_line};
 
-use crate::{args::Output, say, signals::Stopper};
+use crate::{
+    args::Output,
+    paint::{Tone, say_as},
+    say,
+    signals::Stopper,
+};
 
 /// How much is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +103,7 @@ impl Printer {
                 self.id = Some(id.clone());
                 match self.style {
                     Style::Jsonl => self.line("session", &json!({ "resumed": resumed })),
-                    _ => say(&format!("Session: {id}")),
+                    _ => say_as(Tone::Quiet, &format!("Session: {id}")),
                 }
             }
             Event::Reply => {
@@ -124,7 +129,7 @@ impl Printer {
                 }
                 match self.style {
                     Style::Jsonl => self.line("tool_call", &json!({ "tool_call_id": id.0, "name": tool, "arguments": args })),
-                    Style::Text | Style::Tour => say(&format!("→ {tool}({})", one_line(&args, 120))),
+                    Style::Text | Style::Tour => say_as(Tone::Quiet, &format!("→ {tool}({})", one_line(&args, 120))),
                     Style::Quiet => {}
                 }
             }
@@ -133,7 +138,7 @@ impl Printer {
                     self.line("tool_result", &json!({ "tool_call_id": id.0, "name": tool, "content": content, "is_error": error }));
                 }
                 Style::Tour => content.lines().take(12).for_each(|line| say(&format!("  │ {line}"))),
-                Style::Text if error => say(&format!("  {tool}: {}", one_line(&content, 160))),
+                Style::Text if error => say_as(Tone::Bad, &format!("  {tool}: {}", one_line(&content, 160))),
                 _ => {}
             },
             Event::Pause => {}

@@ -24,6 +24,8 @@ use sid_tools::Shells;
 use crate::{
     USAGE, agents,
     args::RunArgs,
+    changes::Watched,
+    paint,
     paths::{places, var},
     print::{Printer, Quiet, Style},
     say,
@@ -204,7 +206,7 @@ async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
         }
     };
     printer.stops(stopper.clone());
-    let prompt = job.prompt.clone();
+    let (prompt, mut watched) = (job.prompt.clone(), Watched::new(&job));
     let interrupt = Interrupt::new(asked);
     let mut engine = match interrupt.or(open(job, printer)).await {
         Ok(Ok(it)) => it,
@@ -217,7 +219,8 @@ async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
             return by_signal(&stopper);
         }
     };
-    let done = engine.turn(prompt, &interrupt, &mut |event| printer.event(event)).await;
+    let mut tell = |event| printed(printer, &mut watched, event);
+    let done = engine.turn(prompt, &interrupt, &mut tell).await;
     engine.close(GRACE).await;
     match done {
         Ok(end) => {
@@ -230,6 +233,13 @@ async fn drive(job: Job, printer: &mut Printer) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints an event; after a call also what has become of the configuration.
+pub(crate) fn printed(printer: &mut Printer, watched: &mut Watched, event: Event) {
+    let changed = if matches!(event, Event::Result { .. }) { watched.told() } else { None };
+    printer.event(event);
+    changed.into_iter().for_each(|it| printer.event(Event::Notice(it)));
 }
 
 /// 128 and the signal that came.
@@ -272,7 +282,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
     let (journal, loaded, id) = session(&job, root)?;
     let mut environment = environment(&secrets, &settings, journal.dir(), fence.roots.first());
-    job.params.no_color.then(|| environment.set("NO_COLOR", "1"));
+    colours(agent, &job.params, &mut environment);
     let rules = Rules {
         mode: job.mode.or(settings.mode).unwrap_or(if job.person.is_some() { Mode::Auto } else { Mode::Manual }),
         fence: Arc::new(fence),
@@ -384,6 +394,15 @@ fn environment(secrets: &[String], settings: &Settings, session: &Path, workspac
     workspace.iter().for_each(|workspace| it.set("SID_WORKSPACE_ROOT", *workspace));
     settings.set.iter().for_each(|(name, value)| it.set(name, value.clone()));
     it
+}
+
+/// Colours as the agent wants them, else as the command line does; children are told of a no.
+fn colours(agent: Option<&Agent>, params: &Params, environment: &mut Environment) {
+    let wanted = agent.and_then(|it| it.color).or(params.no_color.then_some(false));
+    paint::want(wanted);
+    if wanted == Some(false) {
+        environment.set("NO_COLOR", "1");
+    }
 }
 
 /// How crossings are reviewed.

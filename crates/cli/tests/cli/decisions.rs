@@ -206,3 +206,27 @@ fn sb_16_nothing_of_a_cloned_repository_runs_by_itself() {
     let _ran = it.run().status(1);
     assert!(!it.path("pwn").exists());
 }
+
+#[test]
+fn cf_02_a_configuration_that_breaks_while_it_runs_changes_nothing_and_is_told() {
+    let settings = "[permissions.tools]\ndelete_file = 'deny'\n";
+    let config = |it: &sid_testkit::Test| it.beside("home/.config/sid/settings.toml").display().to_string();
+    let it = sid().args(["go", "--output", "jsonl", "--mode", "full_access"]);
+    let it = it.file("../home/.config/sid/settings.toml", settings).file("f", "x");
+    let file = config(&it);
+    let it = it.rounds([
+        ("run_command", json!({"command": format!("echo '[permissions' > {file}")})),
+        ("delete_file", json!({"path": "f"})),
+        ("run_command", json!({"command": format!("echo '# fine' > {file}")})),
+        ("delete_file", json!({"path": "f"})),
+    ]);
+    let ran = it.run().status(0);
+    for n in [1, 3] {
+        assert!(ran.result(n).contains("Permission denied: the settings deny `delete_file`"), "{}", ran.result(n));
+    }
+    assert_eq!(it.read("f"), b"x");
+    let told: Vec<&str> = ran.stderr.lines().filter(|it| it.contains("settings.toml")).collect();
+    assert_eq!(told.len(), 2, "{}", ran.stderr);
+    assert!(told[0].contains("is not in order (") && told[0].ends_with("what was read at the start stays in force"), "{}", told[0]);
+    assert!(told[1].ends_with("settings.toml changed; it counts from the next session on"), "{}", told[1]);
+}

@@ -121,6 +121,14 @@ impl Screen {
         assert!(Command::new("tmux").args(["-L", &self.name, "send-keys"]).args(keys).status().unwrap().success());
     }
 
+    /// The screen with its colours.
+    fn escapes(&self) -> String {
+        let out = Command::new("tmux").args(["-L", &self.name, "capture-pane", "-p", "-e"]).output().unwrap();
+        let seen = String::from_utf8_lossy(&out.stdout).replace("\u{1b}[0;1m", "\u{1b}[1m");
+        // Going back to the usual is told in many ways.
+        ["\u{1b}[0m", "\u{1b}[39m", "\u{1b}[49m"].iter().fold(seen, |seen, usual| seen.replace(usual, ""))
+    }
+
     fn until(&self, want: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -138,6 +146,44 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         let _gone = Command::new("tmux").args(["-L", &self.name, "kill-server"]).status();
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let with = |agents: &str, args: &str| {
+        let it = sid().file("f", "one\n");
+        let it = it
+            .file("../home/.config/sid/agents.conf", format!("build_ENABLED=YES\nbuild_TOOLS='@sigit edit'\n{agents}"))
+            .file("../home/.config/sid/tools.conf", "edit_ENABLED=MANUAL\n");
+        let edit = json!({"command": "str_replace", "path": "/f", "old_str": "one", "new_str": "two"});
+        it.fake().reply([
+            Reply::call("run_command", &json!({"command": "echo \"<$NO_COLOR>\"; false"})),
+            Reply::call("str_replace_based_edit_tool", &edit),
+            Reply::text("done"),
+        ]);
+        let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), args);
+        screen.until("Mode: auto");
+        screen.keys(&["go", "Enter"]);
+        screen.until("Allow? [y]es");
+        let seen = screen.escapes();
+        screen.keys(&["n", "Enter"]);
+        screen.until("done\n>");
+        let told = it.fake().requests()[1].json()["messages"].to_string();
+        (seen, told)
+    };
+    let (seen, told) = with("", "");
+    for want in ["\u{1b}[2m→ run_command", "\u{1b}[31m  run_command: ", "\u{1b}[31m-one", "\u{1b}[32m+two", "\u{1b}[1m`str_replace"]
+    {
+        assert!(seen.contains(want), "{want:?}: {seen:?}");
+    }
+    assert!(told.contains("<>"), "{told}");
+    for (agents, args) in
+        [("build_NO_COLOR=YES\nbuild_USE_COLOR=YES\n", ""), ("build_USE_COLOR=NO\n", ""), ("", "--param-no-color")]
+    {
+        let (seen, told) = with(agents, args);
+        assert!(seen.contains("→ run_command") && seen.contains("+two") && !seen.contains('\u{1b}'), "{agents}{args}: {seen:?}");
+        assert!(told.contains("<1>"), "{told}");
     }
 }
 

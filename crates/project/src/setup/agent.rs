@@ -51,6 +51,8 @@ pub struct Agent {
     pub stop: Vec<String>,
     /// Tokens of thinking; 0 is none.
     pub thinking: Option<u32>,
+    /// Whether lines on a terminal have colours; `None`: as the terminal has it.
+    pub color: Option<bool>,
     /// Tokens of a whole session.
     pub session_budget: Option<u64>,
     /// Whether the provider caches the prompt.
@@ -137,6 +139,7 @@ impl Reader<'_> {
                 Some(on) => Some(if on { THINKING } else { 0 }),
                 None => it.parse().ok(),
             }),
+            color: self.color(),
             session_budget: self.parsed("SESSION_BUDGET", "a whole number of tokens", |it| it.parse().ok()),
             caching: self.parsed("CACHING_ENABLED", "YES or NO", boolean).unwrap_or(true),
             user_instructions: self.parsed("USER_INSTRUCTIONS", "YES or NO", boolean).unwrap_or(true),
@@ -181,6 +184,13 @@ impl Reader<'_> {
                 Vec::new()
             }
         }
+    }
+
+    /// `NO_COLOR` counts more than `USE_COLOR`.
+    fn color(&mut self) -> Option<bool> {
+        let wanted = self.parsed("USE_COLOR", "YES or NO", boolean);
+        let not = self.parsed("NO_COLOR", "YES or NO", boolean);
+        not.map(|it| !it).or(wanted)
     }
 
     fn tools(&mut self) -> Vec<ToolUse> {
