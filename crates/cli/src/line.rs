@@ -4,6 +4,7 @@ use std::{
     process::ExitCode,
 };
 
+use rustyline::{DefaultEditor, EditMode};
 use serde_json::json;
 use sid_core::{Assistant, Call, CallId, End, Event, Part, Record, one_line};
 use sid_engine::{Asked, Engine, Failed, Interrupt};
@@ -17,9 +18,11 @@ use crate::{
     changes::Watched,
     commands::{After, command},
     paint::{Tone, say_as},
+    paths::places,
     print::{Printer, Style},
     run::{Job, Params, open, printed},
     say,
+    settings::Settings,
     signals::Stopper,
 };
 
@@ -94,7 +97,9 @@ impl Seat {
             say(&format!("sid: signals can't be heard: {err}"));
             ExitCode::FAILURE
         })?;
-        let reader = Reader::start(stopper.clone());
+        // What is wrong with the settings is said when the session is opened.
+        let editing = Settings::load(places().config.as_deref()).ok().and_then(|it| it.editing).unwrap_or(EditMode::Emacs);
+        let reader = Reader::start(stopper.clone(), editing);
         trusted(&reader, job).await;
         if let Some(it) = crate::run::manual_agent(job) {
             if !reader.agrees(&format!("The agent '{it}' is MANUAL. Start it? [y]es, [n]o: ")).await {
@@ -278,11 +283,12 @@ struct Wanted {
 }
 
 impl Reader {
-    fn start(stopper: Stopper) -> Self {
+    fn start(stopper: Stopper, editing: EditMode) -> Self {
         let (wanted, requests) = std::sync::mpsc::channel::<Wanted>();
         std::thread::spawn(move || {
             let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-            let mut editor = if terminal { rustyline::DefaultEditor::new().ok() } else { None };
+            let config = rustyline::Config::builder().edit_mode(editing).build();
+            let mut editor = if terminal { DefaultEditor::with_config(config).ok() } else { None };
             // A line that came when its question was no longer there.
             let mut late = None;
             while let Ok(Wanted { prompt, what, reply }) = requests.recv() {
@@ -354,7 +360,7 @@ impl Reader {
 }
 
 /// `ends` tells whether Ctrl-C ends the line; else it takes back what was typed.
-fn edited(editor: &mut rustyline::DefaultEditor, prompt: &str, ends: impl Fn() -> bool) -> Option<String> {
+fn edited(editor: &mut DefaultEditor, prompt: &str, ends: impl Fn() -> bool) -> Option<String> {
     loop {
         match editor.readline(prompt) {
             Ok(line) => {

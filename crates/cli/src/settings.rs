@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustyline::EditMode;
 use sid_config::{Complaint, Key, Kind, Layer, Value};
 use sid_engine::WhenUnavailable;
 use sid_policy::{Default as Stance, Mode, Network};
@@ -42,6 +43,11 @@ pub(crate) const SETTINGS: &[Key] = &[
         path: "context.compact_at",
         kind: Kind::Number,
         doc: "about how many tokens a conversation may have before it is replaced by a summary; 150000 if absent, 0: only when the provider refuses it",
+    },
+    Key {
+        path: "line.editing",
+        kind: Kind::OneOf(&["emacs", "vi"]),
+        doc: "the keys that edit a line at the prompt; emacs if absent",
     },
     Key { path: "local_inference", kind: Kind::Switch, doc: "known from siGit; has no effect in this build, and says so" },
     Key { path: "hooks.session_start", kind: Kind::Texts, doc: "known from siGit; not run by this build, which says so" },
@@ -92,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) docker: Option<DockerSettings>,
     /// Tokens from which conversations are compacted; 0 is never.
     pub(crate) compact_at: Option<u64>,
+    /// How a line is edited at the prompt.
+    pub(crate) editing: Option<EditMode>,
     pub(crate) drop: Vec<String>,
     pub(crate) set: Vec<(String, String)>,
     pub(crate) profiles: Profiles,
@@ -132,6 +140,9 @@ impl Settings {
         self.default = layer.text("permissions.default").and_then(stance);
         if layer.text("permissions.when_unavailable") == Some("ask") {
             self.when_unavailable = WhenUnavailable::Ask;
+        }
+        if layer.text("line.editing") == Some("vi") {
+            self.editing = Some(EditMode::Vi);
         }
         self.review_model = layer.text("permissions.review_model").map(str::to_owned);
         self.tools =

@@ -150,6 +150,22 @@ impl Drop for Screen {
 }
 
 #[test]
+fn a_line_is_edited_with_the_keys_of_the_settings() {
+    for (settings, keys) in [("[line]\nediting = 'vi'\n", ["Escape", "0", "x"]), ("", ["C-a", "C-d", "C-e"])] {
+        let it = sid().file("../home/.config/sid/settings.toml", settings).reply(Reply::text("done"));
+        let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), "");
+        screen.until("Mode: auto");
+        screen.keys(&["xgo there"]);
+        screen.until("> xgo there");
+        screen.keys(&keys);
+        screen.until("> go there");
+        screen.keys(&["Enter"]);
+        screen.until("done\n>");
+        assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "go there");
+    }
+}
+
+#[test]
 fn colours_are_for_terminals_that_want_them() {
     let with = |agents: &str, args: &str| {
         let it = sid().file("f", "one\n");
