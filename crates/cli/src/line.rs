@@ -125,7 +125,7 @@ impl Seat {
         loop {
             tokio::select! {
                 done = &mut turn => return done,
-                Some(asked) = self.questions.recv(), if question.is_none() => question = Some(Box::pin(answer(&self.reader, asked))),
+                Some(asked) = self.questions.recv(), if question.is_none() => question = Some(Box::pin(answer(&self.reader, &self.stopper, asked))),
                 () = async { match &mut question { Some(it) => it.await, None => std::future::pending().await } } => question = None,
             }
         }
@@ -238,8 +238,8 @@ async fn trusted(reader: &Reader, job: &Job) {
     }
 }
 
-/// Asks the person. Whatever is no answer is asked again; the end of input is a no.
-async fn answer(reader: &Reader, asked: Asked) {
+/// Asks the person. Whatever is no answer is asked again; the end of input is a no, and ends the turn: nobody is there any more.
+async fn answer(reader: &Reader, stopper: &Stopper, asked: Asked) {
     say_as(Tone::Asked, &format!("{}\n  {}", one_line(&asked.why, 200), one_line(&asked.label, 1000)));
     for line in asked.preview.iter().flat_map(|it| it.lines()) {
         let line = one_line(line, 1000);
@@ -251,6 +251,7 @@ async fn answer(reader: &Reader, asked: Asked) {
     }
     let answer = loop {
         let Some(line) = reader.answer("Allow? [y]es, [a]lways in this session, [n]o, ne[v]er in this session: ").await else {
+            stopper.stop();
             break Answer::Deny;
         };
         match line.as_str() {

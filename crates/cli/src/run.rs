@@ -292,12 +292,13 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         tools: part.asked,
     };
     let host = Host::new(environment, journal.dir().join("before")).with_folder(folder).with_tee(kept(&journal, &secrets));
+    let resumed = job.resume.is_some();
     let host = match &settings.docker {
-        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await?,
+        // What never began leaves nothing.
+        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await.inspect_err(|_| journal.forget_unwritten())?,
         None => host,
     };
     host.tidy(&rules.fence);
-    let resumed = job.resume.is_some();
     let (records, notices) = (loaded.records, [loaded.notices, about, part.notices, told.notices].concat());
     let parts = Parts {
         journal,
@@ -336,6 +337,9 @@ fn kept(journal: &Journal, secrets: &[String]) -> Arc<dyn Tee> {
     #[derive(Debug)]
     struct Kept(Streams);
     impl Tee for Kept {
+        fn last_call(&self) -> u32 {
+            self.0.last_call()
+        }
         fn copy(&self, call: u32, stream: Stream, bytes: &[u8]) {
             self.0.append(call, stream.name(), bytes);
         }

@@ -44,6 +44,8 @@ pub struct Rc {
     vars: BTreeMap<String, Assigned>,
     /// Every service by its prefix.
     services: BTreeMap<String, String>,
+    /// Names with a `-`, by their spelling with `_`.
+    dashed: BTreeMap<String, String>,
 }
 
 /// Endings that say something of a service itself.
@@ -81,10 +83,10 @@ impl Rc {
         if wrong.is_empty() { Ok(rc) } else { Err(wrong) }
     }
 
-    /// A variable by its exact name.
+    /// A variable by its name; one that is spelled with `-` also by `_`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Assigned> {
-        self.vars.get(name)
+        self.vars.get(name).or_else(|| self.vars.get(self.dashed.get(name)?))
     }
 
     /// All variables, by name.
@@ -101,6 +103,8 @@ impl Rc {
     }
 
     fn index(&mut self) {
+        let dashed = self.vars.keys().filter(|it| it.contains('-'));
+        self.dashed = dashed.map(|it| (it.replace('-', "_"), it.clone())).collect();
         let stem = |ending: &'static str| {
             self.vars.keys().filter(move |it| !it.ends_with(NO_SERVICE)).filter_map(move |it| it.strip_suffix(ending))
         };
@@ -183,17 +187,18 @@ impl Rc {
         };
         let fixed = ["ENABLED", "ALIASES", "INHERIT"];
         let mut out = Vec::new();
-        for (name, at) in &self.vars {
+        for (spelled, at) in &self.vars {
+            let name = &spelled.replace('-', "_");
             let Some(field) = field_of(name) else {
                 if !bare.contains(&name.as_str()) && !known.contains(&name.as_str()) {
                     let near = nearest(name, bare.iter().chain(known).copied());
-                    out.push(complaint(at, format!("`{name}` belongs to no service and is no default"), near));
+                    out.push(complaint(at, format!("`{spelled}` belongs to no service and is no default"), near));
                 }
                 continue;
             };
             if !known.contains(&field.as_str()) && !fixed.contains(&field.as_str()) {
                 let near = nearest(&field, known.iter().chain(&fixed).copied());
-                out.push(complaint(at, format!("there is no key `{field}` (in `{name}`)"), near));
+                out.push(complaint(at, format!("there is no key `{field}` (in `{spelled}`)"), near));
             }
         }
         out

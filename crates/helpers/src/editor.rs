@@ -100,13 +100,15 @@ struct Editor {
 
 impl Editor {
     fn new(which: Which, root: &Path, vars: &[(OsString, OsString)]) -> Result<Self, String> {
-        let fence = sid_project::fence(root, &[], Vec::new())?;
+        let mut fence = sid_project::fence(root, &[], Vec::new())?;
+        let skills = skills(vars)?;
+        fence.readable.extend(skills.iter().map(|it| it.1.clone()));
         let cwd = fence.roots.first().cloned().unwrap_or_default();
         let tool = sid_tools::built_in(if which == Which::Read { "read" } else { "edit" }).ok_or("no such tool")?;
         let (tools, allow, deny) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
         let rules = Rules { mode: Mode::WorkspaceWrite, fence: Arc::new(fence), allow, deny, default: None, tools };
         let host = Host::new(Environment::new(vars.iter().cloned(), &[], &[]), std::env::temp_dir().join("sid-editor"));
-        Ok(Self { which, tool, view: View { cwd, places: Vec::new(), skills: Vec::new() }, rules, host })
+        Ok(Self { which, tool, view: View { cwd, places: Vec::new(), skills }, rules, host })
     }
 
     /// The parameters of the editor's `view` are understood by the reader too.
@@ -179,6 +181,27 @@ impl Editor {
             Err(why) => format!("diff renderer failed: {why}\n{raw}"),
         }
     }
+}
+
+/// The skills that the model knows below `/skills`: names and folders, from the list that sid hands over.
+fn skills(vars: &[(OsString, OsString)]) -> Result<Vec<(String, PathBuf)>, String> {
+    #[derive(Deserialize)]
+    struct Skill {
+        id: String,
+        virtual_path: String,
+        content_path: PathBuf,
+    }
+    let Some((_, file)) = vars.iter().find(|it| it.0 == "SKILLS_MANIFEST_FILE" && !it.1.is_empty()) else { return Ok(Vec::new()) };
+    let wrong = |why: String| format!("{}: {why}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|err| wrong(err.to_string()))?;
+    let all: Vec<Skill> = serde_json::from_str(&text).map_err(|err| wrong(err.to_string()))?;
+    all.into_iter()
+        .map(|it| {
+            let fits = !it.id.contains('/') && it.virtual_path == format!("/skills/{}/SKILL.md", it.id);
+            let dir = it.content_path.parent().filter(|_| fits).and_then(|it| std::fs::canonicalize(it).ok());
+            Ok((it.id.clone(), dir.ok_or_else(|| wrong(format!("`{}` is no skill", it.id.escape_debug())))?))
+        })
+        .collect()
 }
 
 fn viewing(which: Which, input: &Map<String, Value>) -> String {

@@ -125,6 +125,13 @@ impl Journal {
         read(&self.dir).map(|it| it.records)
     }
 
+    /// Removes the session if nothing was ever recorded in it.
+    pub fn forget_unwritten(&self) {
+        if self.length == 0 {
+            let _left = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
     /// The session's folder.
     #[must_use]
     pub fn dir(&self) -> &Path {

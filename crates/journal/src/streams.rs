@@ -2,7 +2,7 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     path::PathBuf,
     sync::{Mutex, PoisonError},
 };
@@ -58,6 +58,16 @@ impl Streams {
         Self { path: dir.join("tool-streams.jsonl"), secrets, state: Mutex::default() }
     }
 
+    /// The number of the last call that is in the file.
+    #[must_use]
+    pub fn last_call(&self) -> u32 {
+        let file = File::open(&self.path).map(BufReader::new);
+        let lines = file.into_iter().flat_map(BufReader::lines).map_while(Result::ok);
+        // A line that a crash tore has no number.
+        let number = |line: String| serde_json::from_str::<serde_json::Value>(&line).ok()?["tool_seq"].as_u64();
+        lines.filter_map(number).max().and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
+    }
+
     /// Adds a piece of a stream of a call. A piece that is not UTF-8 by itself is written as base64.
     pub fn append(&self, call: u32, stream: &str, bytes: &[u8]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +88,12 @@ impl Streams {
             push(&mut out, &Line { cut: true, ..Line::new(call, stream) });
         }
         if state.file.is_none() {
+            let torn = std::fs::read(&self.path).is_ok_and(|it| it.last().is_some_and(|it| *it != b'\n'));
             state.file = options().create(true).open(&self.path).ok();
+            // What a crash left unfinished has a line of its own.
+            if torn {
+                out.insert(0, b'\n');
+            }
         }
         let _full = state.file.as_mut().map(|it| it.write_all(&out));
     }

@@ -108,6 +108,7 @@ impl Host {
     /// With someone who keeps what the programs of tools print.
     #[must_use]
     pub fn with_tee(mut self, tee: Arc<dyn Tee>) -> Self {
+        self.last_tool.set(tee.last_call());
         self.tee = Some(tee);
         self
     }

@@ -34,6 +34,8 @@ impl Stream {
 
 /// Keeps what the programs of tools print, as it comes.
 pub trait Tee: fmt::Debug + Send + Sync {
+    /// The number of the last call that was kept; the next ones go on from there.
+    fn last_call(&self) -> u32;
     /// Takes a piece of a stream of the call of this number.
     fn copy(&self, call: u32, stream: Stream, bytes: &[u8]);
 }

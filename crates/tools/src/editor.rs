@@ -93,12 +93,24 @@ impl Tool for TextEditor {
 /// What a call would do to a file, for a person to look at before.
 fn preview(place: &Confined<'_>, command: &Command, shown: &str) -> Result<String, String> {
     let (bytes, file, _) = current(place, command, shown)?;
-    let (after, _) = command.applied(&file.text, shown)?;
+    let (after, line) = command.applied(&file.text, shown)?;
     let stored = stored(&file, &after, shown)?;
     let name = shown.trim_start_matches('/');
     let (old, new) = (bytes.len(), stored.len());
-    let head = format!("Edit preview\nfile: {name}\noperation: {}\nfile bytes: {old} -> {new}\n\n", command.name());
+    let more = i128::try_from(new).unwrap_or(0) - i128::try_from(old).unwrap_or(0);
+    let range = command.range(line).map(|it| format!("line range: {it}\n")).unwrap_or_default();
+    let operation = command.name();
+    let head = format!("Edit preview\nfile: {name}\noperation: {operation}\n{range}file bytes: {old} -> {new} ({more:+})\n\n");
     Ok(head + &diff::unified(name, &file.text, &after))
+}
+
+/// Lines by number, both ends included. `None`: there are none.
+fn lines(first: usize, count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(first.to_string()),
+        n => Some(format!("{first}-{}", first + n - 1)),
+    }
 }
 
 impl Command {
@@ -124,6 +136,22 @@ impl Command {
                 return Err(format!("there is no command `{other}`; there are view, create, str_replace and insert"));
             }
         })
+    }
+
+    /// Which lines it is about, for a change that begins in this one.
+    fn range(&self, line: usize) -> Option<String> {
+        let (old, new) = match self {
+            Self::View(_) => (0, 0),
+            Self::Create(text) => (0, text.lines().count()),
+            Self::Insert { text, .. } => (0, text.split('\n').count()),
+            Self::Replace { old, new } => (old.lines().count(), new.lines().count()),
+        };
+        match (lines(line.max(1), old), lines(line.max(1), new)) {
+            (Some(old), Some(new)) => Some(format!("old {old} -> new {new}")),
+            (None, Some(new)) => Some(format!("new {new} added")),
+            (Some(old), None) => Some(format!("old {old} removed")),
+            (None, None) => None,
+        }
     }
 
     fn name(&self) -> &'static str {

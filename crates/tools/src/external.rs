@@ -66,6 +66,8 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a preview may take.
 const CONFIRM: Duration = Duration::from_secs(5);
+/// The file that lists the agent's skills.
+const SKILLS: &str = "skills-manifest.json";
 /// Bytes of a result.
 const RESULT: u64 = 8 << 20;
 
@@ -102,11 +104,11 @@ impl Tool for External {
     fn preview(&self, raw: &str, view: &View) -> Option<Plan> {
         let input: Map<String, Json> = args::parse(raw).ok().filter(|_| self.confirm)?;
         let exec = Exec { command: command(&self.program, "confirm"), cwd: view.cwd.clone(), escalate: None, shell: None };
-        let (it, workspace) = (self.clone(), view.cwd.clone());
+        let (it, view) = (self.clone(), view.clone());
         Some(Plan {
             label: format!("preview of {}", self.name),
             access: Access::none("preview", "preview").looks(exec),
-            action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, &workspace).await })),
+            action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, &view).await })),
         })
     }
     fn plan(&self, raw: &str, view: &View) -> Result<Plan, String> {
@@ -114,12 +116,8 @@ impl Tool for External {
         let exec = Exec { command: command(&self.program, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
         let label = format!("{} {}", self.name, Json::Object(input.clone()));
         let access = Access::none(&self.name, "external").runs(exec).described(format!("running the tool {label}"));
-        let (it, workspace) = (self.clone(), view.cwd.clone());
-        Ok(Plan {
-            label,
-            access,
-            action: Box::new(move |place, _| Box::pin(async move { it.run(place, &input, &workspace).await })),
-        })
+        let (it, view) = (self.clone(), view.clone());
+        Ok(Plan { label, access, action: Box::new(move |place, _| Box::pin(async move { it.run(place, &input, &view).await })) })
     }
 }
 
@@ -135,6 +133,7 @@ impl External {
             ("TEMP_DIR", path(&scratch.join("tmp"))),
             ("TMPDIR", path(&scratch.join("tmp"))),
             ("WORKSPACE_ROOT", path(workspace)),
+            ("SKILLS_MANIFEST_FILE", path(&scratch.join(SKILLS))),
             ("SESSION_ID", Value::Variable("SID_SESSION_ID")),
             ("SESSION_DIR", Value::Variable("SID_SESSION_DIR")),
             ("AGENT_ID", text(&self.agent)),
@@ -151,25 +150,29 @@ impl External {
     }
 
     /// Asks the program what it wants to be told, and writes that where its command looks.
-    async fn prepare(&self, place: &Confined<'_>, scratch: &Scratch, workspace: &Path) -> Result<(), String> {
+    async fn prepare(&self, place: &Confined<'_>, scratch: &Scratch, view: &View) -> Result<(), String> {
         let prefix = prefix(&self.service);
         let names = self.asked.names(place, &self.program, &prefix).await?;
         let custom = self.variables.iter().map(|(name, value)| (name.as_str(), Value::Text(value.clone())));
-        let known = custom.chain(self.bindings(scratch.dir(), workspace));
+        let known = custom.chain(self.bindings(scratch.dir(), &view.cwd));
         let own = known.map(|(name, value)| (format!("{prefix}{name}"), value)).filter(|it| names.contains(&it.0));
         let conf = self.conf_path(scratch.dir());
-        let common = common(&prefix, scratch.dir(), workspace, conf, self.root.join("tools"));
+        let common = common(&prefix, scratch.dir(), &view.cwd, conf, self.root.join("tools"));
         let file = environment(own.chain(common));
-        scratch.write(ENVIRONMENT, file.as_bytes()).map_err(|err| format!("could not be asked: {err}"))
+        let skills: Vec<Json> = view.skills.iter().map(skill).collect();
+        scratch
+            .write(ENVIRONMENT, file.as_bytes())
+            .and_then(|()| scratch.write(SKILLS, Json::from(skills).to_string().as_bytes()))
+            .map_err(|err| format!("could not be asked: {err}"))
     }
 
-    async fn run(&self, place: &Confined<'_>, input: &Map<String, Json>, workspace: &Path) -> Outcome {
+    async fn run(&self, place: &Confined<'_>, input: &Map<String, Json>, view: &View) -> Outcome {
         let name = self.name.clone();
         let mut scratch = match place.scratch() {
             Ok(it) => it,
             Err(why) => return error(why),
         };
-        let outcome = self.ask(place, &scratch, input, workspace).await;
+        let outcome = self.ask(place, &scratch, input, view).await;
         let outcome = outcome.unwrap_or_else(|why| Outcome::failed(format!("Error: tool '{name}' {why}")));
         if self.keep == Keep::Always || (self.keep == Keep::Failed && outcome.is_error()) {
             scratch.keep();
@@ -178,15 +181,15 @@ impl External {
     }
 
     /// Has the program show what a call would do.
-    async fn show(&self, place: &Confined<'_>, input: &Map<String, Json>, workspace: &Path) -> Outcome {
+    async fn show(&self, place: &Confined<'_>, input: &Map<String, Json>, view: &View) -> Outcome {
         let scratch = match place.scratch() {
             Ok(it) => it,
             Err(why) => return error(why),
         };
         let limits = Limits { time: CONFIRM, grace: Duration::ZERO, output: OUTPUT };
         let shown = async {
-            self.prepare(place, &scratch, workspace).await?;
-            self.request(&scratch, input, workspace)?;
+            self.prepare(place, &scratch, view).await?;
+            self.request(&scratch, input, &view.cwd)?;
             let ran = place.run_in(&scratch, Kept::Preview, limits).await?;
             ended(&ran, CONFIRM).map_or_else(|| Ok(Outcome::ok(ran.output.text.trim())), |why| Err(why + &said(&ran)))
         };
@@ -199,10 +202,10 @@ impl External {
         place: &Confined<'_>,
         scratch: &Scratch,
         input: &Map<String, Json>,
-        workspace: &Path,
+        view: &View,
     ) -> Result<Outcome, String> {
-        self.prepare(place, scratch, workspace).await?;
-        let id = self.request(scratch, input, workspace)?;
+        self.prepare(place, scratch, view).await?;
+        let id = self.request(scratch, input, &view.cwd)?;
         let limits = Limits { time: self.timeout.unwrap_or(FOR_EVER), grace: GRACE, output: OUTPUT };
         let ran = place.run_in(scratch, Kept::Run, limits).await.map_err(|why| format!("failed to launch: {why}"))?;
         let aftermath = ran.aftermath.clone();
@@ -267,6 +270,11 @@ impl External {
             }
         }
     }
+}
+
+/// Where a program finds a skill that the model knows below `/skills`.
+fn skill((id, dir): &(String, PathBuf)) -> Json {
+    json!({"id": id, "virtual_path": format!("/skills/{id}/SKILL.md"), "content_path": dir.join("SKILL.md")})
 }
 
 /// A value as a word of an rc file; `None`: no such word can hold it, or programs that call others hand it on themselves.

@@ -157,6 +157,24 @@ fn compact_goes_on_in_a_session_of_its_own() {
 }
 
 #[test]
+fn experts_ask_each_other_only_so_far() {
+    let lines = format!("start\n{}ask\n", "/compact\n".repeat(9));
+    let it = sid().command(["--plain", "--mode", "workspace_write"]).stdin(lines);
+    let ask = || Reply::call("ask_an_expert", &json!({"question": "how did it begin?"}));
+    it.fake().reply([Reply::text("begun")]);
+    it.fake().reply((0..9).map(|n| Reply::text(&format!("SUMMARY {n}"))));
+    it.fake().reply((0..9).map(|_| ask()));
+    it.fake().reply((1..=8).rev().map(|n| Reply::text(&format!("passed on by {n}"))));
+    it.fake().reply([Reply::text("done")]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.stdout, "begun\ndone\n", "{}", ran.stderr);
+    let all: Vec<Value> = it.fake().requests().iter().map(|it| it.json()).collect();
+    assert_eq!(all.len(), 28, "the ninth expert is not asked");
+    assert_eq!(words(&all[19]).last().unwrap(), "I don't know");
+    assert_eq!(words(&all[27]).last().unwrap(), "passed on by 1");
+}
+
+#[test]
 fn the_compact_agents_prompt_is_used_and_a_failure_leaves_the_session() {
     let it = sid().command(["--plain", "--mode", "workspace_write"]).stdin("hello\n/compact\nstill there?\n/compact\nyes?\n");
     let it = it

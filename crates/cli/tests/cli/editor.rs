@@ -239,15 +239,9 @@ fn read_search_and_glob_take_the_parameters_of_the_manual() {
 
 #[test]
 fn a_program_of_the_users_takes_the_place_of_the_editor() {
-    let tool = fs::canonicalize(env!("CARGO_BIN_EXE_sid")).unwrap().with_file_name("sid-editor-tool");
-    if !tool.exists() {
-        let built =
-            std::process::Command::new(env!("CARGO")).args(["build", "-q", "-p", "sid-helpers", "--bins"]).status().unwrap();
-        assert!(built.success() && tool.exists(), "{} is not built", tool.display());
-    }
+    let tool = crate::skills::helper("sid-editor-tool");
     let script = format!(
-        "#!/bin/sh\nP=$RCVAR_ARGV0\nif [ $1 = rcvar ]; then for it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do echo ${{P}}_$it; done; exit; fi\nfor it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do eval export $it=\\$${{P}}_$it; done\necho \"$1\" >>\"$WORKSPACE_ROOT/asked\"\nexec '{}' \"$1\"\n",
-        tool.display()
+        "#!/bin/sh\nP=$RCVAR_ARGV0\nif [ $1 = rcvar ]; then for it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do echo ${{P}}_$it; done; exit; fi\nfor it in REQUEST_FILE RESULT_FILE WORKSPACE_ROOT; do eval export $it=\\$${{P}}_$it; done\necho \"$1\" >>\"$WORKSPACE_ROOT/asked\"\nexec '{tool}' \"$1\"\n"
     );
     let it = world().file("../home/.config/sid/tools/edit", script).file("a.txt", "one\n");
     fs::set_permissions(it.beside("home/.config/sid/tools/edit"), fs::Permissions::from_mode(0o755)).unwrap();

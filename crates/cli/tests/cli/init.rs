@@ -28,6 +28,10 @@ fn what_init_makes_is_in_order_and_works() {
     let first = it.fake().requests()[0].json()["messages"].to_string();
     assert!(first.contains("The Git branch is ") && first.contains("3 paths differ"), "{first}");
     assert!(first.contains("You are a software engineer"), "{first}");
+    let tools = it.fake().requests()[0].json()["tools"].to_string();
+    for name in ["bash", "str_replace_based_edit_tool", "read", "search", "glob", "git_status", "git_diff", "todo"] {
+        assert!(tools.contains(&format!("\"name\":\"{name}\"")), "{name}: {tools}");
+    }
 }
 
 #[test]

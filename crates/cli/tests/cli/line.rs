@@ -63,9 +63,18 @@ fn a_person_answers_once_always_never_or_not_at_all() {
 #[test]
 fn the_end_of_input_is_a_no_and_ends_the_session_whole() {
     let it = plain("manual", "go\n");
-    it.fake().reply([make("one"), Reply::text("done")]);
+    let two = |name: &str| ("create_file", json!({"path": name, "content": "x"}));
+    it.fake().reply([Reply::calls([two("one"), two("two")])]);
     let ran = it.run().status(0);
-    assert!(!it.path("one").exists() && ran.stdout == "done\n", "{}", ran.stderr);
+    assert!(!it.path("one").exists() && !it.path("two").exists() && ran.stdout.is_empty(), "{}", ran.stderr);
+    assert_eq!(it.fake().requests().len(), 1, "nobody is there to read an answer");
+    let ended: Vec<_> =
+        it.journal().iter().filter_map(|it| it["finished"]["outcome"]["status"].as_str().map(str::to_owned)).collect();
+    assert_eq!(ended, ["cancelled", "cancelled"]);
+    // What the model sees is whole all the same.
+    let id = it.sessions()[0].clone();
+    let it = it.command(["run", "on", "--resume", &id, "--output", "jsonl"]).reply(Reply::text("done"));
+    assert_eq!(it.run().status(0).of_type("result")[0]["text"], "done");
 }
 
 #[test]

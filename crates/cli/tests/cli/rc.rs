@@ -95,6 +95,132 @@ fn a_program_gets_its_request_and_every_value_as_it_is() {
 }
 
 #[test]
+fn the_request_is_just_what_the_manual_shows() {
+    let it =
+        world("cat \"$format_REQUEST_FILE\" > \"$format_WORKSPACE_ROOT/seen\"; answer \"$format_RESULT_FILE\"").rounds([call()]);
+    let ran = it.run().status(0);
+    let seen: Value = serde_json::from_slice(&it.read("seen")).unwrap();
+    let root = it.path("").canonicalize().unwrap();
+    let dir = fs::canonicalize(it.beside("state/sessions")).unwrap().join(&it.sessions()[0]).join("tmp/tool-000001");
+    let id = seen["request_id"].clone();
+    assert!(id.as_str().unwrap().starts_with("sidreq_"), "{seen}");
+    let want = json!({
+        "protocol_version": 1,
+        "request_id": id,
+        "tool": {"id": "fmt"},
+        "invocation": {"tool_use_id": seen["invocation"]["tool_use_id"], "input": {"n": 7}},
+        "agent": {"id": "build"},
+        "workspace": {"root": root, "cwd": root},
+        "files": {"scratch_dir": dir, "temp_dir": dir.join("tmp"), "result_file": dir.join("result.json")},
+    });
+    assert_eq!(seen, want);
+    assert_eq!(ran.result(0), dir.join("result.json").display().to_string(), "the result goes into the call's folder");
+}
+
+#[test]
+fn what_a_program_fails_with_counts_and_what_was_there_before_does_not() {
+    // A process that fails has failed, whatever it wrote.
+    let said = result("answer fine; exit 9");
+    assert!(said.contains("exited with status 9") && !said.contains("fine"), "{said}");
+    let fails = "r=$(sed -n 's/.*\"request_id\": \"\\(.*\\)\".*/\\1/p' \"$format_REQUEST_FILE\"); \
+                 printf '{\"protocol_version\":1,\"request_id\":\"%s\",\"ok\":false,\"output\":null,\"error\":{\"code\":\"c\",\"message\":\"no paths\",\"x\":1}}' \"$r\" > \"$format_RESULT_FILE\"";
+    let it = world(fails).env("SID_KEEP_FAILED_TOOL_SCRATCH", "on").rounds([call()]);
+    let ran = it.run().status(0);
+    assert!(ran.result(0) == "no paths" && ran.of_type("tool_result")[0]["is_error"] == true, "{}", ran.result(0));
+    let kept = |it: &Test| it.beside("state/sessions").join(&it.sessions()[0]).join("tmp/tool-000001");
+    assert!(kept(&it).join("result.json").is_file(), "a failure is kept");
+    let it = world("answer done").env("SID_KEEP_FAILED_TOOL_SCRATCH", "on").rounds([call()]);
+    let _ran = it.run().status(0);
+    assert!(!kept(&it).exists(), "a success is not");
+    // What a preview wrote is no result.
+    let preview = "[ $1 = confirm ] && { answer stale; cp \"$it_RESULT_FILE\" \"$it_SCRATCH_DIR/../tool-000002/\" 2>/dev/null; echo shown; exit 0; }; true";
+    let it = world(preview).command(["--plain", "--mode", "workspace_write"]).stdin("go\ny\n");
+    let it = it.file("../home/.config/sid/tools.conf", format!("{TOOLS}it_CONFIRM=YES\n"));
+    it.fake().reply([Reply::call("it", &json!({})), Reply::text("done")]);
+    let ran = it.run().status(0);
+    let said = it.fake().requests()[1].json()["messages"].to_string();
+    assert!(ran.stderr.contains("shown") && said.contains("result.json can't be read"), "{said} {}", ran.stderr);
+}
+
+#[test]
+fn a_preview_that_fails_shows_the_input_and_its_streams_are_kept() {
+    let ask = |preview: &str| {
+        let it =
+            world(&format!("[ $1 = confirm ] && {{ {preview}; }}; touch ran")).command(["--plain", "--mode", "workspace_write"]);
+        let it = it.stdin("go\nn\n").file("../home/.config/sid/tools.conf", format!("{TOOLS}it_CONFIRM=YES\n"));
+        it.fake().reply([Reply::call("it", &json!({"n": 4711})), Reply::text("done")]);
+        let ran = it.run().status(0);
+        assert!(!it.path("ran").exists(), "{preview}");
+        (streams(&it), ran.stderr)
+    };
+    for preview in ["exit 3", "echo '  '; exit 0", "exec sleep 75.5"] {
+        let (_, seen) = ask(preview);
+        assert!(seen.contains("\"n\":4711") || seen.contains("\"n\": 4711"), "{preview}: {seen}");
+    }
+    assert!(!crate::shells::alive("sleep 75.5"));
+    let (lines, seen) = ask("echo would do it; echo noise >&2; exit 0");
+    assert!(seen.contains("would do it") && !seen.contains("noise"), "{seen}");
+    let kept: Vec<_> = lines.iter().map(|it| (it["stream"].as_str().unwrap(), it["text"].as_str().unwrap())).collect();
+    assert!(kept.contains(&("confirm_stdout", "would do it\n")) && kept.contains(&("confirm_stderr", "noise\n")), "{kept:?}");
+}
+
+#[test]
+fn calls_are_numbered_on_after_a_resume() {
+    let it = world("echo loud; answer done").rounds([call(), call()]);
+    let _ran = it.run().status(0);
+    let id = it.sessions()[0].clone();
+    let path = it.beside("state/sessions").join(&id).join("tool-streams.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"tool_seq\": 99, \"ts").unwrap();
+    let it = it.command(["run", "on", "--resume", &id, "--mode", "workspace_write"]);
+    it.fake().reply([Reply::call("format", &json!({})), Reply::text("done")]);
+    let _ran = it.run().status(0);
+    let text = fs::read_to_string(&path).unwrap();
+    let all: Vec<u64> =
+        text.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok()).filter_map(|it| it["tool_seq"].as_u64()).collect();
+    assert_eq!(all, [1, 2, 3], "{text}");
+}
+
+#[test]
+fn the_model_is_told_in_one_order() {
+    let agents = format!("{AGENTS}build_SKILLS='*'\n");
+    let it = world("true").file("../home/.config/sid/agents.conf", agents).file("../home/.config/sid/skills/s/SKILL.md", "x");
+    let it = it.file("AGENTS.md", "Use tabs.\n").git().reply(Reply::text("hi"));
+    let _ran = it.run().status(0);
+    let system = it.fake().requests()[0].json()["messages"][0]["content"].as_str().unwrap().to_owned();
+    let at: Vec<usize> = ["You are sid", "Working directory: ", "You are an expert builder.", "/skills/s/SKILL.md", "Use tabs."]
+        .iter()
+        .map(|it| system.find(it).unwrap_or_else(|| panic!("{it}: {system}")))
+        .collect();
+    assert!(at.is_sorted(), "{at:?} {system}");
+}
+
+#[test]
+fn mistakes_stop_every_start_and_leave_no_session() {
+    type Mistake<'a> = (&'a str, &'a str, &'a str);
+    let mistakes: [Mistake<'_>; 8] = [
+        ("agents.conf", "build_ENABLED=YES # really\n", "agents.conf:1: the value of `build_ENABLED` has 3 words"),
+        ("agents.conf", "DEFAULT_AGENT=gone\nbuild_ENABLED=YES\n", "agents.conf:1: `DEFAULT_AGENT` is \"gone\""),
+        ("agents.conf", "build_ENABLED=YES\nbuild_TOP_P=2\n", "agents.conf:2: `build_TOP_P` is \"2\""),
+        ("agents.conf", "build_ENABLED=YES\nbuild_TOOLS=nope\n", "agents.conf:2: the agent `build` lists `nope`"),
+        ("agents.conf", "build_ENABLED=YES\nbuild_USER_INSTRUCTIONS_HOOK=gone\n", "agents.conf:2: the hook "),
+        ("tools.conf", "fmt_ENABLED=YES\nformat_ALIASES=gone\n", "tools.conf:2: `format` is an alias of `gone`"),
+        ("tools/fmt.json", "{\"protocol_version\": 1}", "fmt.json: `description` is missing"),
+        ("tools/fmt.json", "{\n nonsense", "fmt.json:2: is no manifest"),
+    ];
+    for (file, text, want) in mistakes {
+        let it = world("true").file(&format!("../home/.config/sid/{file}"), text);
+        let ran = it.run().status(1);
+        assert!(ran.of_type("error")[0]["message"].as_str().unwrap().contains(want), "{want}: {}", ran.stdout);
+        assert_eq!(fs::read_dir(it.beside("state/sessions")).map_or(0, Iterator::count), 0, "{want}");
+        let it = it.command(["config", "check"]);
+        let ran = it.run().status(1);
+        assert!(ran.stdout.contains(want), "{want}: {}", ran.stdout);
+        let it = it.command(["--bash-debug", "true"]).stdin("");
+        assert!(it.run().status(1).stderr.contains(want), "{want}");
+    }
+}
+
+#[test]
 fn a_program_is_told_what_it_asks_for_and_nothing_else() {
     let asks = |names: &str, run: &str| format!("#!/bin/sh\n[ $1 = rcvar ] && {{ {names}; exit; }}\n{ANSWER}\n{run}\n");
     let with = |program: &str| {
@@ -161,8 +287,10 @@ it) exec "$RCINVOKE" --rc-conf-path "$RC_CONF_PATH" --rc-d-path "$RC_D_PATH" for
 esac
 answer "$RCVAR_ARGV0 for $format_AGENT_ID: $format_STYLE, asked $(grep -c '"n": 7' "$format_REQUEST_FILE") time""#,
     );
-    let it =
-        it.file("../home/.config/sid/tools.conf", TOOLS.replace("it_ENABLED=MANUAL", "it_ENABLED=YES").replace("\"quoted\"", ""));
+    let it = it.file(
+        "../home/.config/sid/tools.conf",
+        TOOLS.replace("it_ENABLED=MANUAL", "it_ENABLED=YES").replace("\"quoted\"", "") + "format_AGENT_ID=earlier\n",
+    );
     let it = it.env("RCINVOKE", &rcinvoke()).rounds([("it", json!({"n": 7}))]);
     assert_eq!(it.run().status(0).result(0), "format for build: it is, asked 1 time");
 }

@@ -33,6 +33,34 @@ fn a_resume_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_session_is_named_by_its_id_its_folder_or_its_description() {
+    let it = free().reply(Reply::text("first"));
+    let _ran = it.run().status(0);
+    let id = it.sessions()[0].clone();
+    let dir = it.beside("state/sessions").join(&id);
+    let mut it = it;
+    for spec in [id.clone(), dir.display().to_string(), dir.join("session.json").display().to_string()] {
+        it.fake().reply([Reply::text("more")]);
+        it = again(it, &spec);
+        let ran = it.run().status(0);
+        assert_eq!(ran.of_type("session")[0]["session_id"], id.as_str(), "{spec}");
+    }
+    assert_eq!(it.sessions().len(), 1);
+    for (spec, want) in
+        [("nope", "saved session not found: nope"), ("./nope", "saved session not found"), ("a b", "can't be a session id")]
+    {
+        it = again(it, spec);
+        let ran = it.run();
+        assert!(
+            ran.status != 0 && (ran.stdout.contains(want) || ran.stderr.contains(want)),
+            "{spec}: {} {}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}
+
+#[test]
 fn ss_01_a_killed_call_is_reported_and_never_run_again() {
     for wire in [Wire::Chat, Wire::Messages] {
         let slow = json!({"command": "echo x >> ran; exec sleep 60.25"});

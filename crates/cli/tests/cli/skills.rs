@@ -58,15 +58,42 @@ fn all_skills_another_folder_and_one_that_is_not_there() {
 }
 
 #[test]
-fn a_hook_adds_the_skills_that_a_message_names() {
-    let tool = fs::canonicalize(env!("CARGO_BIN_EXE_sid")).unwrap().with_file_name("sid-skill-inject");
+fn a_program_in_place_of_the_editor_sees_them_too() {
+    let tool = helper("sid-editor-tool");
+    let script = format!(
+        "#!/bin/sh\nP=$RCVAR_ARGV0\nall='REQUEST_FILE RESULT_FILE WORKSPACE_ROOT SKILLS_MANIFEST_FILE'\n\
+         if [ $1 = rcvar ]; then for it in $all; do echo ${{P}}_$it; done; exit; fi\n\
+         for it in $all; do eval export $it=\\$${{P}}_$it; done\nexec '{tool}' \"$1\"\n"
+    );
+    let it = world("a_ENABLED=YES\na_TOOLS=edit\na_SKILLS=rust\n").file("../home/.config/sid/tools/edit", script);
+    fs::set_permissions(it.beside("home/.config/sid/tools/edit"), fs::Permissions::from_mode(0o755)).unwrap();
+    let it = it.rounds([
+        (EDITOR, json!({"command": "view", "path": "/skills/rust/SKILL.md"})),
+        (EDITOR, json!({"command": "create", "path": "/skills/rust/new.md", "file_text": "x"})),
+        (EDITOR, json!({"command": "view", "path": "/skills/other/SKILL.md"})),
+    ]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.result(0), "     1\tWrite Rust well.\n");
+    assert_eq!(ran.result(1), "skills can be viewed and not changed");
+    assert!(ran.result(2).contains("does not exist"), "{}", ran.result(2));
+}
+
+/// A program of the helpers, built if it is not there.
+pub(crate) fn helper(name: &str) -> String {
+    let tool = fs::canonicalize(env!("CARGO_BIN_EXE_sid")).unwrap().with_file_name(name);
     if !tool.exists() {
         let built =
             std::process::Command::new(env!("CARGO")).args(["build", "-q", "-p", "sid-helpers", "--bins"]).status().unwrap();
         assert!(built.success() && tool.exists(), "{} is not built", tool.display());
     }
+    tool.display().to_string()
+}
+
+#[test]
+fn a_hook_adds_the_skills_that_a_message_names() {
+    let tool = helper("sid-skill-inject");
     let it = world("a_ENABLED=YES\na_TOOLS=read\na_SKILLS='*'\na_USER_INSTRUCTIONS_HOOK=skill-inject\n");
-    let it = it.file("../home/.config/sid/agents/skill-inject", format!("#!/bin/sh\nexec '{}' \"$@\"\n", tool.display()));
+    let it = it.file("../home/.config/sid/agents/skill-inject", format!("#!/bin/sh\nexec '{tool}' \"$@\"\n"));
     fs::set_permissions(it.beside("home/.config/sid/agents/skill-inject"), fs::Permissions::from_mode(0o755)).unwrap();
     let it = it.reply(Reply::text("hi"));
     let ran = it.run().status(0);

@@ -73,6 +73,15 @@ fn services_aliases_and_fields() {
 }
 
 #[test]
+fn a_dash_in_a_name_is_an_underscore() {
+    let it = load("git-diff_ENABLED=YES\ngit-diff_STYLE=a\nd_ALIASES=git-diff\nd_INHERIT=YES\n").unwrap();
+    assert_eq!((it.switch("git_diff"), it.switch("git-diff"), it.switch("d")), (Switch::Yes, Switch::Yes, Switch::Yes));
+    let style = |service: &str| it.field(service, "STYLE").map(|it| it.value.as_str());
+    assert_eq!((style("git_diff"), style("git-diff"), style("d")), (Some("a"), Some("a"), Some("a")));
+    assert!(it.unknown(&["STYLE"], &[]).is_empty());
+}
+
+#[test]
 fn two_spellings_of_one_service_are_a_mistake() {
     let wrong = load("a_ENABLED=YES\ngit-status_ENABLED=YES\ngit_status_ENABLED=NO\n").unwrap_err();
     assert_eq!(wrong.len(), 1);

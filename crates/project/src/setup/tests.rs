@@ -59,6 +59,19 @@ fn agents_and_tools_with_their_fields() {
 }
 
 #[test]
+fn a_dash_and_an_underscore_are_one_and_built_in_tools_need_nothing() {
+    let agents = "DEFAULT_AGENT=my-agent\nmy_agent_ENABLED=YES\nmy_agent_TOOLS='git-status git_diff bash edit'\nTOP_K=7\n";
+    let tools = "git_status_ENABLED=YES\ngit-diff_ENABLED=YES\nbash_ENABLED=YES\nedit_ENABLED=YES\n";
+    let it = World::new(agents, tools).load().unwrap();
+    let agent = it.agent(None).unwrap();
+    assert_eq!((agent.id.as_str(), agent.top_k), ("my_agent", Some(7)));
+    let used: Vec<&str> = agent.tools.iter().map(|it| it.service.as_str()).collect();
+    assert_eq!(used, ["git_status", "git-diff", "bash", "edit"]);
+    assert_eq!(it.tool("git_diff").unwrap().canonical, "git_diff");
+    assert!(it.tools.iter().all(|it| it.program.is_none() && it.manifest.is_none()));
+}
+
+#[test]
 fn every_mistake_is_told_with_its_place() {
     let ok = "build_ENABLED=YES\n";
     for (agents, tools, want) in [
@@ -93,6 +106,12 @@ fn every_mistake_is_told_with_its_place() {
         (ok, "a_ALIASES=b\n", "tools.conf:1: `a` is an alias of `b`, which is no tool"),
         (ok, "fmt_ENABLED=YES\nfmt_TIMEOUT=soon\n", "tools.conf:2: `fmt_TIMEOUT` is \"soon\""),
         (ok, "fmt_ENABLED=YES\nfmt_CONFIRM=maybe\n", "tools.conf:2: `fmt_CONFIRM` is \"maybe\""),
+        (ok, "é_ENABLED=YES\n", "tools.conf:1: `é` can't be a tool: 1 to 64 ASCII letters"),
+        (
+            "build_ENABLED=YES\nbuild_SKILLS=nope\n",
+            TOOLS_OK,
+            "agents.conf:2: the agent `build` lists the skill `nope`; there are none",
+        ),
         (ok, "bash_ENABLED=yes\n", "tools.conf:1: `bash_ENABLED` is \"yes\""),
     ] {
         let said = World::new(agents, tools).load().unwrap_err();
