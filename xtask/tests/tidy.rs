@@ -142,15 +142,26 @@ fn formatting_and_lints_hold() {
 
 /// `file::test` of docs/permissions.md: a test function of that name in a file of that name.
 #[test]
-fn every_claim_of_the_permissions_names_a_test_that_is_there() {
-    let text = fs::read_to_string(root().join("docs/permissions.md")).unwrap();
-    let named: BTreeSet<&str> = text.split('`').skip(1).step_by(2).filter(|it| it.contains("::") && *it != "file::test").collect();
-    assert!(named.len() >= 25, "{}", named.len());
-    for it in named {
-        let (file, test) = it.rsplit_once("::").unwrap();
-        let file = format!("{}.rs", file.trim_end_matches("::tests"));
-        let there = sources().into_iter().any(|(path, text)| path.ends_with(&file) && text.contains(&format!("fn {test}(")));
-        assert!(there, "docs/permissions.md names {it}, which is not there");
+fn every_claim_of_the_documents_names_a_test_that_is_there() {
+    let sources = sources();
+    for page in ["docs/permissions.md", "docs/promises.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let named: BTreeSet<&str> =
+            text.split('`').skip(1).step_by(2).filter(|it| it.contains("::") && *it != "file::test").collect();
+        assert!(named.len() >= 25, "{}", named.len());
+        for it in named {
+            let (file, test) = it.rsplit_once("::").unwrap();
+            let file = file.trim_end_matches("::tests");
+            // Tests in a module of that name are found by it alone.
+            let fits = |path: &Path| file == "tests" || path.ends_with(format!("{file}.rs"));
+            let there = sources.iter().any(|(path, text)| fits(path) && text.contains(&format!("fn {test}(")));
+            assert!(there, "{page} names {it}, which is not there");
+        }
+        // A claim without a test is none.
+        for claim in text.split("\n- ").skip(1) {
+            let claim = claim.split("\n\n").next().unwrap();
+            assert!(page != "docs/promises.md" || claim.contains("::"), "{page}: no test holds: {claim}");
+        }
     }
 }
 

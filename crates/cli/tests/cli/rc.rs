@@ -431,12 +431,14 @@ fn git_is_looked_at_and_nothing_of_the_repository_runs() {
         .file("../home/.config/sid/agents.conf", "a_ENABLED=YES\na_TOOLS='git-status git_diff'\n")
         .file("../home/.config/sid/tools.conf", "git_status_ENABLED=YES\ngit_diff_ENABLED=YES\n")
         .file("f", "one\n")
+        .file("a b/c d", "before\n")
         .git();
     let planted = it.beside("planted").display().to_string();
     for (key, value) in [("core.fsmonitor", format!("touch {planted}")), ("diff.external", format!("touch {planted}"))] {
         assert!(it.shell_in_work("git", &["config", key, &value]).status.success());
     }
     fs::write(it.path("f"), "two\n").unwrap();
+    fs::write(it.path("a b/c d"), "after\n").unwrap();
     let diff = |args: Value| ("git_diff", args);
     let it = it.rounds([
         ("git_status", json!({"short": true})),
@@ -447,9 +449,11 @@ fn git_is_looked_at_and_nothing_of_the_repository_runs() {
         diff(json!({"path": "--output=x"})),
         diff(json!({"ref": "none-such"})),
         diff(json!({"ref": "HEAD'; touch x; '"})),
+        diff(json!({"path": "a b/c d"})),
     ]);
     let ran = it.run().status(0);
-    assert_eq!(ran.result(0), " M f");
+    assert_eq!(ran.result(0), " M \"a b/c d\"\n M f");
+    assert!(ran.result(8).contains("-before\n+after") && !ran.result(8).contains("+two"), "{}", ran.result(8));
     assert!(ran.result(1).contains("-one\n+two") && ran.result(3).contains("-one\n+two"), "{}", ran.result(1));
     assert_eq!(ran.result(2), "No differences found.");
     assert!(ran.result(4).contains("can't begin with a dash"), "{}", ran.result(4));
