@@ -276,9 +276,9 @@ impl Engine {
             cwd: opened.cwd.clone(),
             additional_directories: opened.roots.clone(),
             model_id: opened.model.clone(),
-            created_at: self.created,
             pid: std::process::id(),
             compacted_from: self.session.compacted().and_then(|it| it.from.clone()),
+            ..Meta::default().created(self.created)
         };
         if let Err(err) = self.journal.describe(&meta) {
             tell(Event::Notice(format!("the session's description could not be written: {err}")));

@@ -32,13 +32,26 @@ pub struct Meta {
     pub additional_directories: Vec<String>,
     /// The model it last used.
     pub model_id: String,
-    /// Milliseconds since 1970 of its first record.
-    pub created_at: u64,
+    /// When its first record was made, in the local time of then.
+    pub created_at: String,
+    /// The same in microseconds since 1970.
+    pub created_unix_micros: u64,
     /// The process that last worked on it.
     pub pid: u32,
     /// The session that it goes on from, with a summary of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted_from: Option<Parent>,
+}
+
+impl Meta {
+    /// With the milliseconds since 1970 of its first record.
+    #[must_use]
+    pub fn created(self, at: u64) -> Self {
+        let at = jiff::Timestamp::from_millisecond(i64::try_from(at).unwrap_or(0)).unwrap_or_default();
+        let local = at.to_zoned(jiff::tz::TimeZone::system());
+        let created_unix_micros = u64::try_from(at.as_microsecond()).unwrap_or(0);
+        Self { created_at: spelled(&local), created_unix_micros, ..self }
+    }
 }
 
 /// One row of a list.
@@ -123,7 +136,11 @@ pub fn new_local_id() -> String {
 
 /// Now, as journals that people read spell it.
 pub(crate) fn timestamp() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+    spelled(&jiff::Zoned::now())
+}
+
+fn spelled(at: &jiff::Zoned) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
 }
 
 impl Store {
@@ -264,7 +281,7 @@ fn derive(dir: &Path) -> Meta {
     for line in io::BufRead::lines(io::BufReader::new(file)).take(2).map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(Record::Opened(it)) => {
-                meta.created_at = it.at;
+                meta = meta.created(it.at);
                 meta.cwd = it.cwd;
                 meta.additional_directories = it.roots;
                 meta.model_id = it.model;

@@ -148,6 +148,10 @@ fn compact_goes_on_in_a_session_of_its_own() {
     let mut sorted = ids;
     sorted.sort();
     assert_eq!(meta(&sorted[0])["compacted_from"], Value::Null);
+    let first = meta(&sorted[0]);
+    let (text, micros) = (first["created_at"].as_str().unwrap(), first["created_unix_micros"].as_u64().unwrap());
+    assert!(text.len() == 32 && sorted[0].starts_with(&text[..10]) && micros > 1_700_000_000_000_000, "{first}");
+    assert!(first["pid"].as_u64().is_some() && first["id"] == sorted[0].as_str(), "{first}");
     assert_eq!(meta(&sorted[1])["compacted_from"]["session_id"], json!(sorted[0]));
     assert_eq!(meta(&sorted[2])["compacted_from"]["session_id"], json!(sorted[1]));
     let all: Vec<Value> = it.fake().requests().iter().map(|it| it.json()).collect();
