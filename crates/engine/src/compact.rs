@@ -159,13 +159,18 @@ impl Engine {
         self.commit(Record::Compacted(Compacted { at: now(), summary: it.text, asked: String::new(), from, usage: it.usage }))
     }
 
-    /// The expert comes with a summary; the tools and what is said of them change only then.
-    pub(crate) fn meet_expert(&mut self) {
-        self.compacted_to = Some(self.session.size());
+    /// The expert is the model that is talked to, with another memory. None without a summary.
+    pub(crate) fn renew_expert(&mut self) {
         let Some(it) = self.session.compacted().cloned() else { return };
         let Some(expert) = Expert::of(&self.model, self.wire, &self.model_id, &it, self.journal.dir()) else { return };
         self.tools.retain(|it| it.name() != crate::expert::NAME);
         self.tools.push(Box::new(expert));
+    }
+
+    /// The expert comes with a summary; the tools and what is said of them change only then.
+    pub(crate) fn meet_expert(&mut self) {
+        self.compacted_to = Some(self.session.size());
+        self.renew_expert();
         let system = prompt::whole(&self.rules, &self.view.places, &self.tools, self.instructions.as_deref());
         self.talk = self.talk_of(&system, &[]);
     }

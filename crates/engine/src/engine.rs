@@ -230,6 +230,7 @@ impl Engine {
     /// The journal can't be read.
     pub fn use_model(&mut self, model: Model, wire: Wire, id: String) -> Result<(), String> {
         (self.model, self.wire, self.model_id) = (model, wire, id);
+        self.renew_expert();
         self.recompose()
     }
 

@@ -278,7 +278,9 @@ impl Confined<'_> {
         }
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         let mut notes = Vec::new();
-        let leaves = exec.escalate.is_some() && self.permit.bounds() == Bounds::Unbounded;
+        // A shell that nothing holds has nothing to leave.
+        let held = self.host.shell.borrow().as_ref().is_none_or(|it| it.bounds != Bounds::Unbounded);
+        let leaves = exec.escalate.is_some() && self.permit.bounds() == Bounds::Unbounded && held;
         let shell = self.shell(limits, if leaves { Whose::Call } else { Whose::Session }, &mut notes).await?;
         // The state from before this command must not be overwritten while it is read; as a rule it has been kept long ago.
         if shell.last.load(Ordering::Relaxed) > 1 {

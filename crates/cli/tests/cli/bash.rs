@@ -213,3 +213,11 @@ fn a_shell_of_its_own_for_one_command_that_leaves_the_sandbox() {
     assert!(it.beside("outside").exists());
     assert!(ran.result(2).starts_with("aliased mine\n") && ran.result(2).contains("Read-only"), "{}", ran.result(2));
 }
+
+#[test]
+fn where_nothing_is_held_asking_to_leave_changes_nothing() {
+    let asks = json!({"command": "echo \"<$x>\"; y=2", "sandbox_permissions": "require_escalated", "justification": "why not"});
+    let it = world_in("full_access").rounds([bash("x=1"), ("bash", asks), bash("echo \"<$y>\"")]);
+    let ran = it.run().status(0);
+    assert_eq!((ran.result(1).as_str(), ran.result(2).as_str()), ("<1>\n", "<2>\n"));
+}

@@ -161,6 +161,22 @@ fn compact_goes_on_in_a_session_of_its_own() {
 }
 
 #[test]
+fn the_expert_is_the_model_that_is_talked_to() {
+    let it = sid().command(["--plain", "--mode", "workspace_write"]).stdin("start\n/compact\n/model other-one\nask\n");
+    it.fake().reply([
+        Reply::text("begun"),
+        Reply::text("SUMMARY"),
+        Reply::call("ask_an_expert", &json!({"question": "how did it begin?"})),
+        Reply::text("with start"),
+        Reply::text("done"),
+    ]);
+    let ran = it.run().status(0);
+    assert_eq!(ran.stdout, "begun\ndone\n", "{}", ran.stderr);
+    let models: Vec<String> = it.fake().requests().iter().map(|it| it.json()["model"].as_str().unwrap().to_owned()).collect();
+    assert!(models[..2].iter().all(|it| it != "other-one") && models[2..].iter().all(|it| it == "other-one"), "{models:?}");
+}
+
+#[test]
 fn experts_ask_each_other_only_so_far() {
     let lines = format!("start\n{}ask\n", "/compact\n".repeat(9));
     let it = sid().command(["--plain", "--mode", "workspace_write"]).stdin(lines);
