@@ -46,6 +46,8 @@ pub struct Rc {
     services: BTreeMap<String, String>,
     /// Names with a `-`, by their spelling with `_`.
     dashed: BTreeMap<String, String>,
+    /// Names of variables that belong to no service.
+    bare: Vec<String>,
 }
 
 /// Endings that say something of a service itself.
@@ -94,6 +96,23 @@ impl Rc {
         self.vars.iter().map(|(name, it)| (name.as_str(), it))
     }
 
+    /// The names of all variables that belong to no service: defaults for all.
+    pub fn bare(&self) -> impl Iterator<Item = &str> {
+        self.bare.iter().map(String::as_str)
+    }
+
+    /// What follows a service's prefix in the names that begin with it.
+    pub fn fields_of<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        let from = self.vars.range::<str, _>((std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded));
+        from.map_while(move |(name, _)| name.strip_prefix(prefix))
+    }
+
+    /// The rest of a name behind the longest prefix of a service.
+    fn field_of(&self, name: &str) -> Option<usize> {
+        let ends = name.rmatch_indices('_').map(|(at, _)| at + 1);
+        ends.into_iter().find(|at| self.services.contains_key(&name[..*at]))
+    }
+
     /// Every service that has a switch or is an alias, in the order of their names.
     #[must_use]
     pub fn services(&self) -> Vec<&str> {
@@ -111,6 +130,8 @@ impl Rc {
         let all: BTreeSet<&str> = stem(ENABLED).chain(stem(ALIASES)).filter(|it| !it.is_empty()).collect();
         // Of two spellings the first.
         self.services = all.into_iter().rev().map(|it| (prefix(it), it.to_owned())).collect();
+        let alone = |name: &&String| self.field_of(&name.replace('-', "_")).is_none();
+        self.bare = self.vars.keys().filter(alone).cloned().collect();
     }
 
     /// The service that a name means, in the spelling of the file.
@@ -180,16 +201,11 @@ impl Rc {
     /// Variables of services whose ending is none of `known`, each a complaint with the nearest that is. `bare` may stand alone.
     #[must_use]
     pub fn unknown(&self, known: &[&str], bare: &[&str]) -> Vec<Complaint> {
-        // The longest prefix counts: `a_b_` before `a_`.
-        let field_of = |name: &str| {
-            let ends = name.rmatch_indices('_').map(|(at, _)| at + 1);
-            ends.filter(|at| self.services.contains_key(&name[..*at])).map(|at| name[at..].to_owned()).next()
-        };
         let fixed = ["ENABLED", "ALIASES", "INHERIT"];
         let mut out = Vec::new();
         for (spelled, at) in &self.vars {
             let name = &spelled.replace('-', "_");
-            let Some(field) = field_of(name) else {
+            let Some(field) = self.field_of(name).map(|at| name[at..].to_owned()) else {
                 if !bare.contains(&name.as_str()) && !known.contains(&name.as_str()) {
                     let near = nearest(name, bare.iter().chain(known).copied());
                     out.push(complaint(at, format!("`{spelled}` belongs to no service and is no default"), near));

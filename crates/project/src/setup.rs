@@ -243,15 +243,9 @@ fn variables(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<(String, String)>, Complaint> {
     let prefixes: Vec<String> = rc.chain(service).iter().map(|it| sid_config::rc::prefix(it)).collect();
-    let others: Vec<String> = rc.services().iter().map(|it| sid_config::rc::prefix(it)).collect();
     let fixed = |name: &str| SERVICE_FIELDS.iter().chain(fields).any(|it| it.name == name);
-    let own = |name| prefixes.iter().find_map(|it| str::strip_prefix(name, it.as_str()));
-    let bare = |name: &&str| !others.iter().any(|it| name.starts_with(it.as_str()));
-    let names: std::collections::BTreeSet<&str> = rc
-        .vars()
-        .filter_map(|(name, _)| own(name).or_else(|| Some(name).filter(bare)))
-        .filter(|it| !it.is_empty() && !fixed(it))
-        .collect();
+    let names: std::collections::BTreeSet<&str> =
+        prefixes.iter().flat_map(|it| rc.fields_of(it)).chain(rc.bare()).filter(|it| !it.is_empty() && !fixed(it)).collect();
     let value = |name: &str| Ok(rc.expanded(service, name, env)?.map(|it| (name.to_owned(), it)));
     names.into_iter().filter_map(|it| value(it).transpose()).collect()
 }

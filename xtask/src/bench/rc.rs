@@ -16,6 +16,7 @@ const TOOLS: usize = 500;
 const MANIFEST: &str = r#"{"protocol_version": 1, "description": "Does it.", "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}"#;
 /// Answers its request, as small programs do.
 const PROGRAM: &str = r#"#!/bin/sh
+[ "$1" = rcvar ] && { echo t0_REQUEST_FILE t0_RESULT_FILE; exit; }
 id=$(sed -n 's/.*"request_id": "\(.*\)".*/\1/p' "$t0_REQUEST_FILE")
 printf '{"protocol_version":1,"request_id":"%s","ok":true,"output":{"kind":"text","text":"done"}}' "$id" >"$t0_RESULT_FILE"
 "#;
@@ -39,7 +40,11 @@ pub(super) fn rc(program: &Path) -> Result<Vec<Row>, String> {
     let script = |tool: &'static str, args: serde_json::Value| {
         Fake::lean((0..ROUNDS).map(move |_| Reply::call(tool, &args)).chain([Reply::text("done")]))
     };
-    let run = |fake: &Fake| Ok::<_, String>(median(world.sid(fake, &["--mode", "workspace_write"])?.rounds()));
+    let run = |fake: &Fake| {
+        let rounds = world.sid(fake, &["--mode", "workspace_write"])?.rounds();
+        went_well(&world)?;
+        Ok::<_, String>(median(rounds))
+    };
     let bare = format!("t0_REQUEST_FILE=/dev/null t0_RESULT_FILE=/dev/null {} run", tool.display());
     let (external, floor) = pair(
         || run(&script("t0", json!({}))),
@@ -55,6 +60,18 @@ pub(super) fn rc(program: &Path) -> Result<Vec<Row>, String> {
         Row::beside(what, "≤ floor + 2 ms", external, floor, over(external, floor)),
         Row::beside("round in the shell that stays (floor: no command)", "≤ 1 ms", bash, nothing, over(bash, nothing)),
     ])
+}
+
+/// A call that failed costs something else.
+fn went_well(world: &World) -> Result<(), String> {
+    let io = |err: std::io::Error| err.to_string();
+    for session in fs::read_dir(world.sessions.path()).map_err(io)? {
+        let text = fs::read_to_string(session.map_err(io)?.path().join("events.jsonl")).map_err(io)?;
+        if let Some(line) = text.lines().find(|it| it.contains("\"finished\"") && !it.contains("\"status\":\"ok\"")) {
+            return Err(format!("a call that was to be measured failed: {line}"));
+        }
+    }
+    Ok(())
 }
 
 /// Writes it; returns the first program.

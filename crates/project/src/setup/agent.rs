@@ -6,7 +6,7 @@ use std::{
 
 use sid_config::{
     Complaint,
-    rc::{Rc, Switch, prefix, same, split},
+    rc::{Rc, Switch, prefix, split},
 };
 
 use super::{Skill, ToolService, find_file};
@@ -214,7 +214,7 @@ impl Reader<'_> {
                 continue;
             }
             // One with a mistake of its own is complained about already.
-            let known = self.tools.iter().any(|it| same(&it.id, &service));
+            let known = self.tools.iter().any(|it| it.id == service);
             if known && !out.iter().any(|it| it.exposed == name) {
                 out.push(ToolUse { exposed: name, service });
             }
