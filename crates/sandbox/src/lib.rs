@@ -26,6 +26,7 @@ mod seatbelt;
 mod shell;
 mod signals;
 mod spare;
+mod state;
 mod stdio;
 mod streams;
 mod wall;

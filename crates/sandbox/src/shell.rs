@@ -27,6 +27,7 @@ use crate::{
     host::Host,
     process::{Exit, Limits, Process},
     scratch::Scratch,
+    state::{pieces, script},
     stdio::{Ends, registered},
     wall::Wall,
 };
@@ -39,16 +40,10 @@ use crate::{
 const DRIVER: &str = concat!(
     r#"exec 10<&0 12>&1 </dev/null; shopt -s expand_aliases; "#,
     r#"__sid_d=$SID_SCRATCH_DIR __sid_p= __sid_s=0 __sid_e= __sid_x= __sid_n= __sid_l= __sid_c=; unset SID_SCRATCH_DIR; "#,
-    r#"__sid_state() { builtin local IFS=$'\n' __sid_v; builtin printf 'builtin cd -- %q\0' "$PWD"; "#,
-    r#"builtin compgen -v >|"$__sid_d/names"; while builtin read -r __sid_v; do case $__sid_v in "#,
-    r#"__sid_*|BASH*|DIRSTACK|EUID|UID|PPID|GROUPS|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|IFS|LINENO|OPT*|PIPESTATUS|PWD|OLDPWD|"#,
-    r#"RANDOM|SECONDS|SRANDOM|EPOCH*|SHELLOPTS|SHLVL|_|FUNCNAME|HIST*|PS[0-4]|COMP_*|COLUMNS|LINES|SID_*|FUNCNEST|MAILCHECK) ;; "#,
-    r#"*) builtin declare -p "$__sid_v"; builtin printf '\0' ;; esac; done <"$__sid_d/names"; "#,
-    r#"builtin compgen -A function >|"$__sid_d/names"; while builtin read -r __sid_v; do case $__sid_v in __sid_*) ;; "#,
-    r#"*) builtin declare -f -- "$__sid_v"; builtin printf '\0' ;; esac; done <"$__sid_d/names"; "#,
-    r#"builtin alias -p; builtin printf '\0'; builtin shopt -p; builtin printf '\0'; builtin set +o; builtin printf '\0'; }; "#,
     r#"until [[ $__sid_e ]]; do while { :; } 2>/dev/null; do { "#,
-    r#"if [[ $__sid_p ]]; then builtin printf '\036%s %s\036' "$__sid_n" "$__sid_s" >&12; __sid_state >|"$__sid_d/state" || :; "#,
+    r#"if [[ $__sid_p ]]; then builtin printf '\036%s %s\036' "$__sid_n" "$__sid_s" >&12; { "#,
+    r#"builtin printf 'builtin cd -- %q\0' "$PWD"; builtin declare -p; builtin printf '\0'; builtin declare -f; builtin printf '\0'; "#,
+    r#"builtin alias -p; builtin printf '\0'; [[ ${BASHOPTS-} ]] || builtin shopt -p; } >|"$__sid_d/state" || :; "#,
     r#"builtin printf '\036%s saved\036' "$__sid_n" >&12; __sid_p=; fi; "#,
     r#"IFS=' ' builtin read -r __sid_n __sid_l <&10 || { __sid_e=1; builtin break; }; "#,
     r#"if ((BASH_VERSINFO[0] > 3)); then LC_ALL=C IFS= builtin read -r -N "$__sid_l" __sid_c <&10; "#,
@@ -209,7 +204,7 @@ impl Shell {
         let (number, mut progress) = (self.last.load(Ordering::Relaxed), self.progress.clone());
         timeout(SOON, progress.wait_for(|it| it.saved >= number)).await.ok()?.ok()?;
         let bytes = self.scratch.read("state", MOST).ok()?;
-        Some(bytes.split(|it| *it == 0).map(<[u8]>::to_vec).collect())
+        Some(pieces(&bytes))
     }
 
     /// Writes down what was made of the shell, if that has not been done since its last command.
@@ -221,11 +216,7 @@ impl Shell {
             return;
         }
         let Some(state) = self.state().await else { return };
-        let mut text = Vec::new();
-        for piece in state.iter().filter(|it| !it.is_empty() && !self.fresh.contains(it) && !is_secret(it)) {
-            text.extend_from_slice(&without_ends(piece));
-            text.push(b'\n');
-        }
+        let text = script(&state, &self.fresh);
         let fresh = path.with_extension("new");
         let written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
         let _full = written.and_then(|mut it| it.write_all(&text)).and_then(|()| fs::rename(&fresh, path));
@@ -402,23 +393,6 @@ impl Host {
         }
         beyond
     }
-}
-
-/// A piece of state that defines a variable whose name says it is a secret.
-fn is_secret(piece: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(piece);
-    let Some(name) = text.strip_prefix("declare ").and_then(|it| it.split_once(' ')?.1.split('=').next()) else { return false };
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE"].iter().any(|it| name.contains(it))
-}
-
-/// Options that would end or silence the shell at the next command are not restored.
-fn without_ends(piece: &[u8]) -> Vec<u8> {
-    if !piece.starts_with(b"set ") {
-        return piece.to_vec();
-    }
-    let bad: [&[u8]; 4] = [b"set -o errexit", b"set -o noexec", b"set -o onecmd", b"set -o nounset"];
-    piece.split(|it| *it == b'\n').filter(|it| !bad.contains(it)).collect::<Vec<_>>().join(&b'\n')
 }
 
 /// One word of a shell's language that stands for `text`.
