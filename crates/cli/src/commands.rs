@@ -34,7 +34,7 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("/budget N", "tokens that the session may take in all (or: clear)"),
     ("/stats", "what the session took so far (also /status)"),
     ("/config", "what is in force here"),
-    ("/save FILE", "write the conversation to a file: .json as a transcript, .jsonl as records, else as Markdown"),
+    ("/save FILE", "write the conversation: .json a transcript, .jsonl records, else Markdown"),
     ("/load FILE", "go on in a new session with the conversation of a transcript"),
     ("/transcript", "where the conversation is kept"),
     ("/quit", "leave (also /exit, /q, Ctrl-D)"),

@@ -289,7 +289,8 @@ impl Reader {
         std::thread::spawn(move || {
             let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
             let config = rustyline::Config::builder().edit_mode(editing).build();
-            let mut editor = if terminal { DefaultEditor::with_config(config).ok() } else { None };
+            let fresh = || if terminal { DefaultEditor::with_config(config.clone()).ok() } else { None };
+            let mut editor = fresh();
             // A line that came when its question was no longer there.
             let mut late = None;
             while let Ok(Wanted { prompt, what, reply }) = requests.recv() {
@@ -300,15 +301,16 @@ impl Reader {
                 if what == What::Answer && std::io::stdin().is_terminal() {
                     let _or_not = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
                 }
-                let line = match &mut editor {
-                    Some(it) => edited(it, &prompt, || {
+                // The editor of messages may hold lines that were typed ahead; they are no answers.
+                let mut asking = if what == What::Answer { fresh() } else { None };
+                let line = match (asking.as_mut(), &mut editor) {
+                    (Some(it), _) => edited(it, &prompt, || {
                         // A question can't be taken back; the turn that asks can.
-                        if what == What::Answer {
-                            stopper.stop();
-                        }
-                        what == What::Answer
+                        stopper.stop();
+                        true
                     }),
-                    None => plain(&prompt),
+                    (None, Some(it)) => edited(it, &prompt, || false),
+                    (None, None) => plain(&prompt),
                 };
                 late = reply.send(line).err().flatten();
             }

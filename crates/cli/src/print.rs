@@ -122,7 +122,9 @@ impl Printer {
             Event::Call { id, tool, args } => {
                 self.end_of_words();
                 self.flush();
-                if self.style == Style::Tour && std::mem::take(&mut self.shown_in_reply) {
+                let breaks = self.style == Style::Tour || (self.style == Style::Text && self.terminal);
+                if breaks && std::mem::take(&mut self.shown_in_reply) {
+                    // What follows is on a line of its own; there is nothing to set the next answer off from.
                     self.write(b"\n");
                     self.flush();
                     self.shown = false;

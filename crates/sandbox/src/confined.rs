@@ -109,10 +109,21 @@ impl<'a> Confined<'a> {
     }
 
     async fn run_with(&self, io: Io, scratch: Option<(&Scratch, Kept)>, limits: Limits) -> Result<Ran, String> {
+        self.run_as(None, io, scratch, limits).await
+    }
+
+    /// Runs the judged command to its end; `script` has it run in another shell.
+    pub(crate) async fn run_as(
+        &self,
+        script: Option<&str>,
+        io: Io,
+        scratch: Option<(&Scratch, Kept)>,
+        limits: Limits,
+    ) -> Result<Ran, String> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut process = self.start(limits.output, io, scratch)?;
+            let mut process = self.start(script, limits.output, io, scratch)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let in_time = tokio::time::timeout(limits.time, process.wait()).await;
             let timed_out = in_time.is_err();
@@ -166,7 +177,7 @@ impl<'a> Confined<'a> {
         let until = tokio::time::Instant::now() + wait;
         let mut tries = 1;
         let process = loop {
-            let mut process = self.start(output, io, None)?;
+            let mut process = self.start(None, output, io, None)?;
             self.host.jobs.borrow_mut().wait_for(&process);
             let early = tokio::time::timeout_at(until, process.wait()).await;
             self.host.jobs.borrow_mut().let_go(&process);
@@ -180,12 +191,12 @@ impl<'a> Confined<'a> {
         Ok((id, process))
     }
 
-    fn start(&self, output: usize, io: Io, scratch: Option<(&Scratch, Kept)>) -> Result<Process, String> {
+    fn start(&self, script: Option<&str>, output: usize, io: Io, scratch: Option<(&Scratch, Kept)>) -> Result<Process, String> {
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
         if !exec.cwd.is_dir() {
             return Err(format!("The working directory {} does not exist (any more).", exec.cwd.display()));
         }
-        Process::start(self.host, &self.permit, (&exec.cwd, &exec.command), scratch, output, io)
+        Process::start(self.host, &self.permit, (&exec.cwd, script.unwrap_or(&exec.command)), scratch, output, io)
     }
 
     /// Writes to a background command, then waits up to `time` and tells what is new. Each ETX (Ctrl-C) in `text` is an

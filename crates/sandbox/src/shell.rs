@@ -25,7 +25,7 @@ use crate::{
     confined::TRIES,
     frames::{Frames, Progress, unguessable},
     host::Host,
-    process::{Exit, Limits, Process},
+    process::{Exit, Io, Limits, Process},
     scratch::Scratch,
     state::{pieces, script},
     stdio::{Ends, registered},
@@ -79,6 +79,7 @@ const STOPPED: &str =
     "Interrupting it was not enough, so the shell was ended; the next command gets a new one, with the state from before.";
 const RENEWED: &str =
     "The shell was started anew, since what has to be protected from it changed. It has its state; its background processes ended.";
+const ALONE: &str = "In a container each command has a shell of its own: folder and variables do not carry over.";
 const BROKEN: &str = "The state of the shell could not be restored; it began afresh.";
 
 /// Who a shell is for.
@@ -264,10 +265,10 @@ impl Confined<'_> {
     /// # Errors
     /// It could not be started, in a sentence for the model.
     pub async fn in_shell(&self, limits: Limits) -> Result<InShell, String> {
-        if self.host.docker.is_some() {
-            return Err("The shell that stays is not there in a container.".to_owned());
-        }
         let exec = self.permit.access().exec.as_ref().ok_or("The permit covers no command.")?;
+        if self.host.docker.is_some() {
+            return self.alone(&exec.command, limits).await;
+        }
         let mut notes = Vec::new();
         // A shell that nothing holds has nothing to leave.
         let held = self.host.shell.borrow().as_ref().is_none_or(|it| it.bounds != Bounds::Unbounded);
@@ -311,6 +312,20 @@ impl Confined<'_> {
             tokio::spawn(async move { shell.keep().await });
         }
         Ok(InShell { exit, output, aftermath, notes })
+    }
+
+    /// In a container no shell stays: each command has a `bash` of its own, or what there is instead.
+    async fn alone(&self, command: &str, limits: Limits) -> Result<InShell, String> {
+        let command = quoted(command);
+        let script = format!("command -v bash >/dev/null || exec /bin/sh -c {command}\nexec bash -c {command}");
+        let ran = self.run_as(Some(&script), Io::NoInput, None, limits).await?;
+        let exit = match ran.exit {
+            _ if ran.timed_out => None,
+            Exit::Code(it) => Some(it),
+            Exit::Signal(it) => Some(128 + it),
+            Exit::NoSandbox => return Err(format!("The sandbox could not be set up: {}", ran.output.text.trim())),
+        };
+        Ok(InShell { exit, output: ran.output, aftermath: ran.aftermath, notes: vec![ALONE] })
     }
 
     /// The shell for this call.

@@ -175,6 +175,40 @@ fn a_line_is_edited_with_the_keys_of_the_settings() {
 }
 
 #[test]
+fn lines_that_were_typed_ahead_wait_for_their_prompt() {
+    let it = sid();
+    it.fake().reply([
+        Reply::calls([("run_command", json!({"command": "until test -e go; do sleep 0.05; done"}))]),
+        Reply::text("first"),
+        Reply::text("second"),
+        Reply::text("third"),
+    ]);
+    let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), "");
+    screen.until("Mode: auto");
+    screen.keys(&["one", "Enter"]);
+    screen.until("until test -e go");
+    screen.keys(&["two", "Enter", "three", "Enter", "/stats", "Enter"]);
+    fs::write(it.path("go"), "").unwrap();
+    let seen = screen.until("tokens in");
+    let asked: Vec<String> = (1..4).map(|n| it.fake().requests()[n].json()["messages"].to_string()).collect();
+    assert!(asked[1].contains("\"two\"") && !asked[1].contains("\"three\"") && asked[2].contains("\"three\""), "{seen}");
+}
+
+#[test]
+fn an_answer_ends_its_line_before_a_call_is_shown() {
+    let it = sid().file("f", "x");
+    it.fake().reply([
+        Reply::Calls("I look.".to_owned(), vec![("read_file".to_owned(), json!({"path": "f"}).to_string())]),
+        Reply::text("done"),
+    ]);
+    let screen = Screen::start(&it, env!("CARGO_BIN_EXE_sid"), "");
+    screen.until("Mode: auto");
+    screen.keys(&["go", "Enter"]);
+    let seen = screen.until("done\n>");
+    assert!(seen.contains("> go\nI look.\n→ read_file({\"path\":\"f\"})\ndone\n>"), "{seen}");
+}
+
+#[test]
 fn colours_are_for_terminals_that_want_them() {
     let with = |agents: &str, args: &str| {
         let it = sid().file("f", "one\n");

@@ -154,6 +154,33 @@ fn file_tools_follow_the_rules_of_paths_inside_the_container() {
 }
 
 #[test]
+fn the_bash_of_a_configuration_works_there_without_staying() {
+    let it = image("workspace_write")
+        .file("../home/.config/sid/agents.conf", "a_ENABLED=YES\na_TOOLS='bash fmt'\n")
+        .file("../home/.config/sid/tools.conf", "bash_ENABLED=YES\nbash_TIMEOUT=2\nfmt_ENABLED=YES\n")
+        .file("../home/.config/sid/tools/fmt", "#!/bin/sh\n")
+        .file("../home/.config/sid/tools/fmt.json", r#"{"protocol_version": 1, "description": "d", "input_schema": {}}"#);
+    let program = it.beside("home/.config/sid/tools/fmt");
+    std::fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let bash = |command: &str| ("bash", json!({ "command": command }));
+    let ran = run(
+        &it,
+        [
+            bash("cd /usr; x=(it 's'); echo \"${x[1]} in $PWD\"; test -e /etc/debian_version && exit 3"),
+            bash("echo \"<$x> $PWD\"; touch /usr/x"),
+            bash("echo begun; sleep 30"),
+            ("bash", json!({"restart": true})),
+            ("fmt", json!({})),
+        ],
+    );
+    assert!(ran.result(0).starts_with("s in /usr\nexit status: 3\n[In a container each command has"), "{}", ran.result(0));
+    assert!(ran.result(1).starts_with("<> /workspace\n") && ran.result(1).contains("Read-only file system"), "{}", ran.result(1));
+    assert!(ran.result(2).contains("timed out after 2 s") && ran.result(2).contains("begun"), "{}", ran.result(2));
+    assert_eq!(ran.result(3), "The shell was restarted.");
+    assert!(ran.result(4).contains("do not run in a container"), "{}", ran.result(4));
+}
+
+#[test]
 fn read_only_and_full_access_are_what_they_are_elsewhere() {
     let it = image("read_only").file("f", "x");
     let ran = run(&it, [exec("cat f; echo y > f; echo t > /tmp/t && cat /tmp/t")]);
