@@ -69,6 +69,10 @@ fn a_dash_and_an_underscore_are_one_and_built_in_tools_need_nothing() {
     assert_eq!(used, ["git_status", "git-diff", "bash", "edit"]);
     assert_eq!(it.tool("git_diff").unwrap().canonical, "git_diff");
     assert!(it.tools.iter().all(|it| it.program.is_none() && it.manifest.is_none()));
+    let world = World::new("build_ENABLED=YES\n", TOOLS_OK);
+    world.file("tools/fmt.json", r#"{"protocol_version": 1, "description": "x", "input_schema": {}}"#, 0o644);
+    let schema = world.load().unwrap().tool("fmt").unwrap().manifest.clone().unwrap().input_schema;
+    assert!(schema["type"] == "object" && schema["properties"].is_object(), "what providers want to be told");
 }
 
 #[test]
@@ -106,6 +110,7 @@ fn every_mistake_is_told_with_its_place() {
         (ok, "a_ALIASES=b\n", "tools.conf:1: `a` is an alias of `b`, which is no tool"),
         (ok, "fmt_ENABLED=YES\nfmt_TIMEOUT=soon\n", "tools.conf:2: `fmt_TIMEOUT` is \"soon\""),
         (ok, "fmt_ENABLED=YES\nfmt_CONFIRM=maybe\n", "tools.conf:2: `fmt_CONFIRM` is \"maybe\""),
+        (ok, "fmt_ENABLED=YES\nför_ALIASES=fmt\n", "tools.conf:2: `för` can't be a tool"),
         (ok, "é_ENABLED=YES\n", "tools.conf:1: `é` can't be a tool: 1 to 64 ASCII letters"),
         (
             "build_ENABLED=YES\nbuild_SKILLS=nope\n",
@@ -123,6 +128,10 @@ fn every_mistake_is_told_with_its_place() {
         (r#"{"protocol_version": 2, "description": "x", "input_schema": {}}"#, "`protocol_version` is 2"),
         (r#"{"protocol_version": 1, "description": " ", "input_schema": {}}"#, "`description` is missing or empty"),
         (r#"{"protocol_version": 1, "description": "x", "input_schema": []}"#, "`input_schema` must be a JSON object"),
+        (
+            r#"{"protocol_version": 1, "description": "x", "input_schema": {"type": "array"}}"#,
+            "the `type` of `input_schema` is \"array\"; a call's input is an object",
+        ),
     ] {
         let world = World::new(ok, TOOLS_OK);
         world.file("tools/fmt.json", manifest, 0o644);

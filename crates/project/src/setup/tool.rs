@@ -86,8 +86,8 @@ impl Reader<'_> {
         let legal = |it: &str| {
             (1..=LONGEST).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')
         };
-        if !legal(&canonical) {
-            self.complain(place.as_ref(), format!("`{canonical}` can't be a tool: 1 to 64 ASCII letters, digits, `_` and `-`"));
+        if let Some(it) = [id, &canonical].into_iter().find(|it| !legal(it)) {
+            self.complain(place.as_ref(), format!("`{it}` can't be a tool: 1 to 64 ASCII letters, digits, `_` and `-`"));
             return None;
         }
         let built_in = BUILTIN.iter().find(|it| sid_config::rc::same(it, &canonical));
@@ -193,7 +193,15 @@ fn read_manifest(path: &Path) -> Result<Manifest, (usize, String)> {
     let description = raw.description.filter(|it| !it.trim().is_empty());
     let description = description.ok_or((0, "`description` is missing or empty: the model needs it".to_owned()))?;
     match raw.input_schema {
-        Some(Value::Object(input_schema)) => Ok(Manifest { description, input_schema }),
+        Some(Value::Object(mut input_schema)) => {
+            // Providers want it said.
+            let kind = input_schema.entry("type").or_insert_with(|| "object".into());
+            if kind != "object" {
+                return Err((0, format!("the `type` of `input_schema` is {kind}; a call's input is an object")));
+            }
+            input_schema.entry("properties").or_insert_with(|| Map::new().into());
+            Ok(Manifest { description, input_schema })
+        }
         _ => Err((0, "`input_schema` must be a JSON object".to_owned())),
     }
 }
