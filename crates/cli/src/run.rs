@@ -275,6 +275,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     let skills = setup.as_ref().zip(agent).map(|(setup, agent)| agents::skills(setup, agent)).unwrap_or_default();
     let (mut fence, about) = fence(&job, &places, &settings)?;
     fence.readable.extend(skills.iter().map(|it| it.1.clone()));
+    fence.shown = setup.iter().map(|it| it.root.clone()).collect();
     let mut told = told(&fence, &places, agent, (job.params.system.as_deref(), &skills));
     let sampling = sampling(agent, &job.params);
     let unsaid = sampling.unsaid(wire).into_iter().map(|it| format!("{model_id} can't be told of {it}; that is left out"));

@@ -14,7 +14,7 @@ use crate::{journal::options, store::timestamp};
 
 /// Bytes of one line, before they are written as JSON.
 const CHUNK: usize = 8 << 10;
-/// Bytes of one call that are kept; what a flood prints after that is only said to have been there.
+/// Bytes that the lines of one call may take; what a flood prints after that is only said to have been there.
 const MOST: u64 = 4 << 20;
 
 /// The file, made with its first line. It is auxiliary: what can't be written is left out, and the session goes on.
@@ -71,8 +71,7 @@ impl Streams {
     /// Adds a piece of a stream of a call. A piece that is not UTF-8 by itself is written as base64.
     pub fn append(&self, call: u32, stream: &str, bytes: &[u8]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = state.taken.entry(call).or_default();
-        let before = std::mem::replace(taken, *taken + bytes.len() as u64);
+        let before = state.taken.get(&call).copied().unwrap_or(0);
         if before > MOST {
             return;
         }
@@ -83,10 +82,12 @@ impl Streams {
                 .map(|it| self.secrets.iter().fold(it.to_owned(), |it, secret| redacted(it, secret)));
             let data_b64 = text.is_none().then(|| STANDARD.encode(chunk));
             push(&mut out, &Line { text: text.as_deref(), data_b64, ..Line::new(call, stream) });
+            if before + out.len() as u64 > MOST {
+                push(&mut out, &Line { cut: true, ..Line::new(call, stream) });
+                break;
+            }
         }
-        if before + bytes.len() as u64 > MOST {
-            push(&mut out, &Line { cut: true, ..Line::new(call, stream) });
-        }
+        state.taken.insert(call, before + out.len() as u64);
         if state.file.is_none() {
             let torn = std::fs::read(&self.path).is_ok_and(|it| it.last().is_some_and(|it| *it != b'\n'));
             state.file = options().create(true).open(&self.path).ok();

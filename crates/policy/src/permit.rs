@@ -15,6 +15,8 @@ pub struct Fence {
     pub hidden: Hidden,
     /// Folders outside the roots that file tools read without a review: the user's skills.
     pub readable: Vec<PathBuf>,
+    /// Folders that commands see even where the rest is covered, read-only: the configuration that programs are part of.
+    pub shown: Vec<PathBuf>,
     /// What sandboxed commands may reach.
     pub network: Arc<Network>,
 }

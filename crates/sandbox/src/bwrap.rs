@@ -178,10 +178,11 @@ pub(crate) fn arguments(fence: &Fence, bounds: Bounds, facts: &Facts) -> Vec<OsS
         it.one("--tmpfs", path);
     }
     let bind = if bounds == Bounds::Workspace { "--bind" } else { "--ro-bind" };
+    let covered = |root: &&PathBuf| root.starts_with("/tmp") || facts.run.iter().any(|it| root.starts_with(it));
+    fence.shown.iter().filter(covered).for_each(|path| it.pair("--ro-bind", path));
     if bounds == Bounds::Workspace {
         fence.roots.iter().for_each(|root| it.pair(bind, root));
     } else {
-        let covered = |root: &&PathBuf| root.starts_with("/tmp") || facts.run.iter().any(|it| root.starts_with(it));
         fence.roots.iter().filter(covered).for_each(|root| it.pair(bind, root));
     }
     if let Some(temp) = &facts.temp {

@@ -195,6 +195,22 @@ fn the_model_is_told_in_one_order() {
 }
 
 #[test]
+fn a_configuration_below_tmp_is_seen_by_its_programs_and_nothing_else_there_is() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let it = world(
+        "answer \"$(ls -A /tmp; touch \"${0%/*}/x\" 2>&1 | grep -o Read-only; cat \"${0%/tools/*}/providers.toml\" | wc -c)\"",
+    );
+    for name in ["agents.conf", "agents", "tools.conf", "tools"] {
+        let from = it.beside("home/.config/sid").join(name);
+        assert!(std::process::Command::new("cp").arg("-a").args([&from, dir.path()]).status().unwrap().success());
+    }
+    fs::write(dir.path().join("providers.toml"), "# keys\n").unwrap();
+    let it = it.env("SID_HOME", dir.path().to_str().unwrap()).rounds([call()]);
+    let name = dir.path().file_name().unwrap().to_string_lossy();
+    assert_eq!(it.run().status(0).result(0), format!("{name}\nRead-only\n0"));
+}
+
+#[test]
 fn mistakes_stop_every_start_and_leave_no_session() {
     type Mistake<'a> = (&'a str, &'a str, &'a str);
     let mistakes: [Mistake<'_>; 8] = [
