@@ -67,6 +67,7 @@ fn external(setup: &Setup, agent: &Agent, service: &ToolService, program: PathBu
         variables: setup.variables(&service.id, &outer).map_err(|it| it.to_string())?,
         asked: Asked::default(),
         services: setup.tools.iter().map(|it| it.id.clone()).collect(),
+        manual: setup.tools.iter().filter(|it| it.switch == Switch::Manual).map(|it| it.id.clone()).collect(),
         root: setup.root.clone(),
         agent: agent.id.clone(),
         keep: keep(),

@@ -52,6 +52,8 @@ pub struct External {
     pub asked: Asked,
     /// Every service of the configuration, for programs that call others.
     pub services: Vec<String>,
+    /// Those that a person is asked about. Nobody could be asked when a program calls one, so they are off there.
+    pub manual: Vec<String>,
     /// The configuration's folder.
     pub root: PathBuf,
     /// The agent that calls.
@@ -231,6 +233,7 @@ impl External {
             .iter()
             .flat_map(|it| self.bindings(scratch.dir(), workspace).into_iter().map(|(name, value)| (prefix(it) + name, value)))
             .filter_map(|(name, value)| Some(format!("{name}={}\n", word(&value)?)))
+            .chain(self.manual.iter().map(|it| format!("{}ENABLED=NO\n", prefix(it))))
             .collect();
         let written = scratch.write("request.json", &serde_json::to_vec_pretty(&request).unwrap_or_default());
         written

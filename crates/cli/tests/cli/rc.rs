@@ -309,6 +309,13 @@ answer "$RCVAR_ARGV0 for $format_AGENT_ID: $format_STYLE, asked $(grep -c '"n": 
     );
     let it = it.env("RCINVOKE", &rcinvoke()).rounds([("it", json!({"n": 7}))]);
     assert_eq!(it.run().status(0).result(0), "format for build: it is, asked 1 time");
+    // One that a person is asked about is off there: nobody could be asked.
+    let program = r#"[ $RCVAR_ARGV0 = it ] && touch ran
+"$RCINVOKE" --rc-conf-path "$RC_CONF_PATH" --rc-d-path "$RC_D_PATH" it >&2
+answer "status $?""#;
+    let it = world(program).env("RCINVOKE", &rcinvoke()).rounds([call()]);
+    assert_eq!(it.run().status(0).result(0), "status 132");
+    assert!(!it.path("ran").exists());
 }
 
 /// rc_conf's own program, built once beside the other things that are built here.
