@@ -3,14 +3,18 @@
 use std::{
     fs::File,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::{journal::options, store::timestamp};
+use crate::{
+    journal::options,
+    store::timestamp,
+    tail::{ends_whole, last_lines, lines},
+};
 
 /// The file, made with its first line. It is auxiliary: what can't be written is left out, and the session goes on.
 #[derive(Debug)]
@@ -26,6 +30,12 @@ pub struct Api {
     count: usize,
 }
 
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Numbers {
+    seq: u64,
+    api_seq: u64,
+}
+
 #[derive(Deserialize)]
 struct Messages<'a> {
     #[serde(borrow)]
@@ -37,13 +47,11 @@ impl Api {
     #[must_use]
     pub fn open(dir: &Path) -> Self {
         let path = dir.join("api.jsonl");
-        let (mut seq, mut api_seq) = (0, 0);
-        for line in File::open(&path).map(BufReader::new).into_iter().flat_map(BufReader::lines).map_while(Result::ok) {
-            // A line that a crash tore has no numbers.
-            let Ok(it) = serde_json::from_str::<Value>(&line) else { continue };
-            seq = it["seq"].as_u64().unwrap_or(0).max(seq);
-            api_seq = it["api_seq"].as_u64().unwrap_or(0).max(api_seq);
-        }
+        // A line that a crash tore has no numbers.
+        let last = |lines: Vec<String>| lines.iter().filter_map(|it| serde_json::from_str::<Numbers>(it).ok()).max();
+        // Where the last line is longer than what is looked at, all of them are.
+        let found = last(last_lines(&path)).or_else(|| last(lines(&path)));
+        let (seq, api_seq) = found.map_or((0, 0), |it| (it.seq, it.api_seq));
         Self { path, file: None, seq, api_seq, head: 0, messages: (0, hash("")), count: 0 }
     }
 
@@ -81,10 +89,10 @@ impl Api {
             let file = match &mut self.file {
                 Some(it) => it,
                 none => {
-                    let mut file = options().create(true).open(&self.path)?;
                     // Whatever a crash left unfinished has a line of its own.
-                    let length = file.metadata()?.len();
-                    if length > 0 && !ends_whole(&file, length)? {
+                    let torn = !ends_whole(&self.path);
+                    let mut file = options().create(true).open(&self.path)?;
+                    if torn {
                         file.write_all(b"\n")?;
                     }
                     none.insert(file)
@@ -94,12 +102,6 @@ impl Api {
         };
         let _full = write();
     }
-}
-
-fn ends_whole(file: &File, length: u64) -> io::Result<bool> {
-    let mut last = [0];
-    std::os::unix::fs::FileExt::read_exact_at(file, &mut last, length - 1)?;
-    Ok(last == *b"\n")
 }
 
 fn hash(text: &str) -> u64 {
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn lines(dir: &Path) -> Vec<Value> {
+    fn written(dir: &Path) -> Vec<Value> {
         let text = std::fs::read_to_string(dir.join("api.jsonl")).unwrap();
         text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect()
     }
@@ -132,7 +134,7 @@ mod tests {
         std::fs::OpenOptions::new().append(true).open(dir.path().join("api.jsonl")).unwrap().write_all(b"{\"seq\":99,").unwrap();
         let mut it = Api::open(dir.path());
         it.request(chat, "");
-        let all = lines(dir.path());
+        let all = written(dir.path());
         let numbers = |key: &str| all.iter().map(|it| it[key].as_u64().unwrap()).collect::<Vec<_>>();
         assert_eq!((numbers("seq"), numbers("api_seq")), (vec![1, 2, 3, 4, 5, 6], vec![1, 1, 2, 3, 4, 5]));
         assert_eq!(all[0]["payload"], json!({"model": "m", "messages": [{"role": "system"}, {"n": 1}]}));
@@ -141,5 +143,12 @@ mod tests {
         assert_eq!(all[3]["payload"], json!({"model": "m", "messages": [{"role": "system"}, {"n": 9}]}));
         assert_eq!(all[4]["payload"], json!({"model": "other", "messages": [{"n": 9}]}));
         assert_eq!(all[5]["payload"], json!({"model": "m", "messages": [{"role": "system"}]}));
+        // A line longer than what is looked at first.
+        it.response(&json!({"content": "x".repeat(3 << 20)}));
+        drop(it);
+        let mut it = Api::open(dir.path());
+        it.response(&json!({}));
+        let last = written(dir.path()).pop().unwrap();
+        assert_eq!((&last["seq"], &last["api_seq"]), (&json!(8), &json!(5)));
     }
 }

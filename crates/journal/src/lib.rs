@@ -5,6 +5,7 @@ mod api;
 mod journal;
 mod store;
 mod streams;
+mod tail;
 
 pub use api::Api;
 pub use journal::{Journal, Loaded};

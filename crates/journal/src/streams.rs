@@ -2,7 +2,7 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io::{BufRead as _, BufReader, Write as _},
+    io::Write as _,
     path::PathBuf,
     sync::{Mutex, PoisonError},
 };
@@ -10,7 +10,11 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-use crate::{journal::options, store::timestamp};
+use crate::{
+    journal::options,
+    store::timestamp,
+    tail::{ends_whole, last_lines},
+};
 
 /// Bytes of one line, before they are written as JSON.
 const CHUNK: usize = 8 << 10;
@@ -61,11 +65,9 @@ impl Streams {
     /// The number of the last call that is in the file.
     #[must_use]
     pub fn last_call(&self) -> u32 {
-        let file = File::open(&self.path).map(BufReader::new);
-        let lines = file.into_iter().flat_map(BufReader::lines).map_while(Result::ok);
         // A line that a crash tore has no number.
-        let number = |line: String| serde_json::from_str::<serde_json::Value>(&line).ok()?["tool_seq"].as_u64();
-        lines.filter_map(number).max().and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
+        let number = |line: &String| serde_json::from_str::<serde_json::Value>(line).ok()?["tool_seq"].as_u64();
+        last_lines(&self.path).iter().filter_map(number).max().and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
     }
 
     /// Adds a piece of a stream of a call. A piece that is not UTF-8 by itself is written as base64.
@@ -89,7 +91,7 @@ impl Streams {
         }
         state.taken.insert(call, before + out.len() as u64);
         if state.file.is_none() {
-            let torn = std::fs::read(&self.path).is_ok_and(|it| it.last().is_some_and(|it| *it != b'\n'));
+            let torn = !ends_whole(&self.path);
             state.file = options().create(true).open(&self.path).ok();
             // What a crash left unfinished has a line of its own.
             if torn {
