@@ -109,12 +109,13 @@ pub(crate) fn index(skills: &[(String, PathBuf)]) -> Option<String> {
 }
 
 /// The agent's hook, unless it is switched off.
-pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Option<sid_tools::Hook> {
-    let program = agent.hook.clone().filter(|_| agent.user_instructions)?;
-    let name = program.file_name()?.to_string_lossy().into_owned();
+pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Result<Option<sid_tools::Hook>, String> {
+    let Some(program) = agent.hook.clone().filter(|_| agent.user_instructions) else { return Ok(None) };
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let agents_md = agents_md.iter().map(|it| it.to_string_lossy()).collect::<Vec<_>>().join(":");
-    Some(sid_tools::Hook {
-        variables: setup.hook_variables(&name, &|name| std::env::var(name).ok()).unwrap_or_default(),
+    let outer = |name: &str| std::env::var(name).ok();
+    Ok(Some(sid_tools::Hook {
+        variables: setup.hook_variables(&name, &outer).map_err(|it| it.to_string())?,
         asked: Asked::default(),
         name,
         program,
@@ -123,5 +124,5 @@ pub(crate) fn hook(setup: &Setup, agent: &Agent, agents_md: &[PathBuf]) -> Optio
         timeout: agent.hook_timeout.unwrap_or(HOOK),
         skills: skills(setup, agent),
         agents_md,
-    })
+    }))
 }

@@ -257,7 +257,8 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     let env = env()?;
     let secrets = settings.secrets(&env);
     sid_sandbox::scrub();
-    let setup = setup(&job, &places)?;
+    let own = workspace_rc(&job);
+    let setup = configured(&job, &places, own.0.as_deref())?;
     let agent = agent(&job, setup.as_ref())?;
     let named = job.model.clone().or_else(|| agent.and_then(|it| it.model.clone()));
     let (model, wire, model_id) = match job.recording.clone() {
@@ -273,7 +274,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     part.asked.extend(settings.tools.clone());
     let root = places.sessions.clone().ok_or(NO_SESSIONS)?;
     let skills = setup.as_ref().zip(agent).map(|(setup, agent)| agents::skills(setup, agent)).unwrap_or_default();
-    let (mut fence, about) = fence(&job, &places, &settings)?;
+    let (mut fence, about) = fence(&job, &places, &settings, own)?;
     fence.readable.extend(skills.iter().map(|it| it.1.clone()));
     fence.shown = setup.iter().map(|it| it.root.clone()).collect();
     let mut told = told(&fence, &places, agent, (job.params.system.as_deref(), &skills));
@@ -281,6 +282,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     let unsaid = sampling.unsaid(wire).into_iter().map(|it| format!("{model_id} can't be told of {it}; that is left out"));
     told.notices.extend(unsaid);
     let folder = fence.roots.first().filter(|_| job.sessions.is_none()).and_then(|it| places.folder(it));
+    let hook = setup.as_ref().zip(agent).map(|(setup, agent)| agents::hook(setup, agent, &told.files)).transpose()?.flatten();
     let (journal, loaded, id) = session(&job, root)?;
     let mut environment = environment(&secrets, &settings, journal.dir(), fence.roots.first());
     colours(agent, &job.params, &mut environment);
@@ -294,12 +296,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     };
     let host = Host::new(environment, journal.dir().join("before")).with_folder(folder).with_tee(kept(&journal, &secrets));
     let resumed = job.resume.is_some();
-    let host = match &settings.docker {
-        // What never began leaves nothing.
-        Some(docker) => host.with_docker(docker, &rules.fence.roots, &id).await.inspect_err(|_| journal.forget_unwritten())?,
-        None => host,
-    };
-    host.tidy(&rules.fence);
+    let host = contained(host, &settings, &rules.fence, &id).await.inspect_err(|_| journal.forget_unwritten())?;
     let (records, notices) = (loaded.records, [loaded.notices, about, part.notices, told.notices].concat());
     let parts = Parts {
         journal,
@@ -319,7 +316,7 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
         limits: job.limits,
         review: reviews(&settings, &places),
         after_cut: if job.person.is_some() { AfterCut::KeepJobs } else { AfterCut::EndJobs },
-        hook: setup.as_ref().zip(agent).and_then(|(setup, agent)| agents::hook(setup, agent, &told.files)),
+        hook,
         person: job.person,
         secrets,
     };
@@ -331,6 +328,16 @@ pub(crate) async fn open(job: Job, printer: &mut Printer) -> Result<Engine, Stri
     notices.into_iter().chain(settings.notices).for_each(|it| printer.event(Event::Notice(it)));
     printer.event(Event::Session { id, resumed });
     Ok(engine)
+}
+
+/// With the container that the settings ask for, and without what an earlier sid left behind.
+async fn contained(host: Host, settings: &Settings, fence: &Fence, session: &str) -> Result<Host, String> {
+    let host = match &settings.docker {
+        Some(docker) => host.with_docker(docker, &fence.roots, session).await?,
+        None => host,
+    };
+    host.tidy(fence);
+    Ok(host)
 }
 
 /// Where the streams of programs are kept.
@@ -369,11 +376,12 @@ fn session(job: &Job, root: PathBuf) -> Result<(Journal, Loaded, String), String
 
 /// The rc configuration. A demo has a world of its own, without the user's agents.
 pub(crate) fn setup(job: &Job, places: &Places) -> Result<Option<Setup>, String> {
-    if job.sessions.is_some() {
-        return Ok(None);
-    }
-    let own = workspace_rc(job).0;
-    let Some(root) = own.as_deref().or(places.config.as_deref()) else { return Ok(None) };
+    configured(job, places, workspace_rc(job).0.as_deref())
+}
+
+/// The same, with the workspace's own if that counts.
+fn configured(job: &Job, places: &Places, own: Option<&Path>) -> Result<Option<Setup>, String> {
+    let Some(root) = own.or(places.config.as_deref()).filter(|_| job.sessions.is_none()) else { return Ok(None) };
     let found = Setup::load(root, &|name| std::env::var(name).ok());
     found.map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
@@ -488,7 +496,12 @@ fn agent<'a>(job: &Job, setup: Option<&'a Setup>) -> Result<Option<&'a Agent>, S
 }
 
 /// The walls of the workspace with what its policy and the user's settings say, and what a person should know of them.
-fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<String>), String> {
+fn fence(
+    job: &Job,
+    places: &Places,
+    settings: &Settings,
+    (own, untrusted): (Option<PathBuf>, Option<String>),
+) -> Result<(Fence, Vec<String>), String> {
     let mut fence = sid_project::fence(&job.cwd, &job.roots, places.secret())?;
     let root = fence.roots.first().cloned().unwrap_or_default();
     let policy = Policy::load(&root).map_err(|all| all.join("\n"))?;
@@ -496,7 +509,6 @@ fn fence(job: &Job, places: &Places, settings: &Settings) -> Result<(Fence, Vec<
     fence.readable = places.skills(std::env::home_dir().as_deref());
     fence.network = Arc::new(policy.reach(&settings.network, standing));
     fence.protected.extend(policy.protected);
-    let (own, untrusted) = workspace_rc(job);
     for root in fence.roots.clone() {
         fence.protected.extend(places.below(&root));
         let active = own.as_ref().or(places.config.as_ref()).and_then(|it| std::fs::canonicalize(it).ok());

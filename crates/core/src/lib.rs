@@ -13,4 +13,4 @@ pub use record::{
     Seen, Source, Started, Status, Stop, Usage, User,
 };
 pub use session::{Item, Next, Session, tokens};
-pub use text::{Visible, inert, one_line, visible};
+pub use text::{Visible, inert, one_line, redacted, visible};

@@ -101,6 +101,16 @@ pub fn one_line(text: &str, max: usize) -> String {
     out
 }
 
+/// `text` without these exact values. Shorter ones than keys are would be found everywhere.
+#[must_use]
+pub fn redacted(text: String, secrets: &[String]) -> String {
+    let hits = secrets.iter().filter(|it| it.len() >= SECRET);
+    hits.fold(text, |text, secret| if text.contains(secret.as_str()) { text.replace(secret.as_str(), "[redacted]") } else { text })
+}
+
+/// Bytes that a key has at least.
+const SECRET: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -299,9 +299,7 @@ impl Engine {
 
     /// `text` without sid's own credentials.
     pub(crate) fn redact(&self, text: String) -> String {
-        let found = |it: &&String| it.len() >= 8 && text.contains(it.as_str());
-        let hits: Vec<&String> = self.secrets.iter().filter(found).collect();
-        hits.into_iter().fold(text.clone(), |text, secret| text.replace(secret.as_str(), "[redacted]"))
+        sid_core::redacted(text, &self.secrets)
     }
 }
 

@@ -79,9 +79,7 @@ impl Streams {
         }
         let mut out = Vec::new();
         for chunk in bytes.chunks(CHUNK) {
-            let text = std::str::from_utf8(chunk)
-                .ok()
-                .map(|it| self.secrets.iter().fold(it.to_owned(), |it, secret| redacted(it, secret)));
+            let text = std::str::from_utf8(chunk).ok().map(|it| sid_core::redacted(it.to_owned(), &self.secrets));
             let data_b64 = text.is_none().then(|| STANDARD.encode(chunk));
             push(&mut out, &Line { text: text.as_deref(), data_b64, ..Line::new(call, stream) });
             if before + out.len() as u64 > MOST {
@@ -108,10 +106,6 @@ fn push(out: &mut Vec<u8>, line: &Line<'_>) {
     }
 }
 
-fn redacted(text: String, secret: &str) -> String {
-    if secret.is_empty() { text } else { text.replace(secret, "[redacted]") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +118,7 @@ mod tests {
     #[test]
     fn pieces_are_text_or_base64_and_bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let it = Streams::new(dir.path(), vec!["hush-hush".to_owned()]);
+        let it = Streams::new(dir.path(), vec!["hush-hush".to_owned(), "k".to_owned()]);
         assert!(!dir.path().join("tool-streams.jsonl").exists(), "nothing came yet");
         it.append(1, "stdout", "naïve 🙂\n".as_bytes());
         it.append(1, "stderr", &"é".as_bytes()[..1]);

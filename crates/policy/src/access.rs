@@ -83,6 +83,8 @@ pub struct Access {
     pub exec: Option<Exec>,
     /// The command only looks: nothing is writable for it but temporary folders, in every mode with a boundary.
     pub looks: bool,
+    /// A command that only looks, run before the other one: what a program answers before it works.
+    pub before: Option<String>,
     /// Its paths may not leave the roots, in any mode; the user's skills may be read.
     pub stays: bool,
     /// Input for a command that runs already, behind its own boundary.
@@ -108,6 +110,7 @@ impl Access {
             paths: Vec::new(),
             exec: None,
             looks: false,
+            before: None,
             stays: false,
             input: false,
             reviewed: Reviewed::AtBoundary,
@@ -165,6 +168,13 @@ impl Access {
         self.action.get_or_insert_with(|| format!("removing {}", quoted(&path.to_string_lossy())));
         self.paths.push(PathUse { path, touch: Touch::Remove });
         self.mutates = true;
+        self
+    }
+
+    /// Adds a command that only looks, to be run before the other.
+    #[must_use]
+    pub fn asks(mut self, command: String) -> Self {
+        self.before = Some(command);
         self
     }
 

@@ -57,15 +57,16 @@ impl Permit {
         Self { resolved, bounds, fence: Arc::clone(fence) }
     }
 
-    /// A permit of this one's origin for another command in the same place, which only looks: nothing is writable for it, and it
-    /// has no network. Where there is no boundary there is none for it either.
+    /// The permit of the command that the access has run before its own: in the same place, with nothing writable and no network.
+    /// Where there is no boundary there is none for it either. `None`: it declares none.
     #[must_use]
-    pub fn looking(&self, command: String) -> Self {
-        let cwd = self.resolved.access.exec.as_ref().map(|it| it.cwd.clone()).unwrap_or_default();
-        let exec = Exec { command, cwd, escalate: None, shell: None };
-        let access = Access::none(&self.resolved.access.tool, self.resolved.access.operation).looks(exec);
+    pub fn before(&self) -> Option<Self> {
+        let access = &self.resolved.access;
+        let (command, exec) = (access.before.clone()?, access.exec.as_ref()?);
+        let exec = Exec { command, cwd: exec.cwd.clone(), escalate: None, shell: None };
+        let access = Access::none(&access.tool, access.operation).looks(exec);
         let bounds = if self.bounds == Bounds::Unbounded { self.bounds } else { Bounds::ReadOnly };
-        Self { resolved: Resolved { access, paths: Vec::new() }, bounds, fence: Arc::clone(&self.fence) }
+        Some(Self { resolved: Resolved { access, paths: Vec::new() }, bounds, fence: Arc::clone(&self.fence) })
     }
 
     /// What was judged.

@@ -102,10 +102,10 @@ impl<'a> Confined<'a> {
         self.run_with(Io::Apart, Some((scratch, kept)), limits).await
     }
 
-    /// The place where this command only looks: what a program answers before it works.
+    /// The place of the command that is to be run before this one, and only looks. `None`: there is none.
     #[must_use]
-    pub fn looking(&self, command: String) -> Confined<'_> {
-        Confined { permit: self.permit.looking(command), host: self.host }
+    pub fn before(&self) -> Option<Confined<'_>> {
+        Some(Confined { permit: self.permit.before()?, host: self.host })
     }
 
     async fn run_with(&self, io: Io, scratch: Option<(&Scratch, Kept)>, limits: Limits) -> Result<Ran, String> {

@@ -12,7 +12,7 @@ use sid_sandbox::{Confined, Kept, Limits, Ran, Scratch};
 
 use crate::{
     Plan, Tool, View, after, args, error,
-    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix, said},
+    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix, question, said},
     shells::OUTPUT,
 };
 
@@ -109,7 +109,7 @@ impl Tool for External {
         let (it, view) = (self.clone(), view.clone());
         Some(Plan {
             label: format!("preview of {}", self.name),
-            access: Access::none("preview", "preview").looks(exec),
+            access: Access::none("preview", "preview").looks(exec).asks(question(&self.program, &prefix(&self.service))),
             action: Box::new(move |place, _| Box::pin(async move { it.show(place, &input, &view).await })),
         })
     }
@@ -118,6 +118,7 @@ impl Tool for External {
         let exec = Exec { command: command(&self.program, "run"), cwd: view.cwd.clone(), escalate: None, shell: None };
         let label = format!("{} {}", self.name, Json::Object(input.clone()));
         let access = Access::none(&self.name, "external").runs(exec).described(format!("running the tool {label}"));
+        let access = access.asks(question(&self.program, &prefix(&self.service)));
         let (it, view) = (self.clone(), view.clone());
         Ok(Plan { label, access, action: Box::new(move |place, _| Box::pin(async move { it.run(place, &input, &view).await })) })
     }

@@ -10,7 +10,7 @@ use sid_sandbox::{Confined, Kept, Limits, Scratch};
 
 use crate::{
     Plan, View,
-    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix},
+    rcvar::{Asked, ENVIRONMENT, Value, command, common, ended, environment, prefix, question},
     shells::{GRACE, OUTPUT, tail},
 };
 
@@ -45,7 +45,7 @@ impl Hook {
         let (it, message, workspace) = (self.clone(), message.to_owned(), view.cwd.clone());
         Plan {
             label: format!("hook {}", self.name),
-            access: Access::none(&self.name, "hook").looks(exec),
+            access: Access::none(&self.name, "hook").looks(exec).asks(question(&self.program, &prefix(&self.name))),
             action: Box::new(move |place, _| {
                 Box::pin(async move {
                     let name = it.name.clone();

@@ -49,12 +49,10 @@ impl Asked {
         if let Some((_, names)) = known.filter(|it| Some(it.0) == now) {
             return Ok(names);
         }
-        let argv0 = prefix.trim_end_matches('_');
-        let script = format!("export RCVAR_ARGV0={argv0}\nexec {} rcvar", quoted(&program.to_string_lossy()));
         let limits = Limits { time: ANSWER, grace: Duration::ZERO, output: OUTPUT };
-        let ran = place.looking(script).run_apart(limits).await;
         let failed = |why: String| format!("could not be prepared: `{} rcvar` {why}", shown(program));
-        let ran = ran.map_err(|why| failed(format!("failed to launch: {why}")))?;
+        let before = place.before().ok_or_else(|| failed("is not covered by the permit".to_owned()))?;
+        let ran = before.run_apart(limits).await.map_err(|why| failed(format!("failed to launch: {why}")))?;
         if let Some(why) = ended(&ran, ANSWER) {
             return Err(failed(format!("{why}{}", said(&ran))));
         }
@@ -103,6 +101,11 @@ pub(crate) fn environment(all: impl IntoIterator<Item = (String, Value)>) -> Str
             Value::Variable(it) => format!("export {name}=\"${it}\"\n"),
         })
         .collect()
+}
+
+/// The command that asks a program which variables it wants.
+pub(crate) fn question(program: &Path, prefix: &str) -> String {
+    format!("export RCVAR_ARGV0={}\nexec {} rcvar", prefix.trim_end_matches('_'), quoted(&program.to_string_lossy()))
 }
 
 /// The command that a judge sees and that runs a program with its variables, which only the call's folder has.

@@ -535,6 +535,17 @@ fn a_hook_that_fails_is_told_about_and_loses_nothing() {
     );
     let _ran = it.run().status(0);
     assert_eq!(it.fake().requests()[0].json()["messages"][1]["content"], "go");
+    // Its own fields reach it if it asks; one that makes no sense stops the start.
+    let own = |value: &str| {
+        let it = hooked("printf 'style %s' \"$notes_STYLE\"");
+        it.file("../home/.config/sid/agents.conf", format!("{AGENTS}build_USER_INSTRUCTIONS_HOOK=notes\nnotes_STYLE='{value}'\n"))
+    };
+    let it = own("${N:-wide}");
+    let _ran = it.run().status(0);
+    assert!(it.fake().requests()[0].json()["messages"][1]["content"].to_string().contains("style wide"));
+    let it = own("${N:?is needed}");
+    assert!(it.run().status(1).stdout.contains("`notes_STYLE`"), "{}", it.run().stdout);
+    assert_eq!(fs::read_dir(it.beside("state/sessions")).map_or(0, Iterator::count), 0);
     // Stopped while the hook runs: the words are kept.
     let it = hooked("exec sleep 77.1");
     let child = it.start();
