@@ -1,8 +1,16 @@
 //! Both directions of a connection. Small amounts go through a buffer that all connections share; once a direction has moved
 //! much, the kernel moves the rest (`splice`), and idle connections hold no memory for data.
-use std::{cell::RefCell, io, os::fd::OwnedFd};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    os::fd::OwnedFd,
+};
 
-use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use rustix::{
+    net::sockopt::set_socket_send_buffer_size,
+    pipe::{PipeFlags, SpliceFlags, pipe_with, splice},
+    thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
+};
 use tokio::{
     io::{AsyncWriteExt as _, Interest},
     net::{
@@ -16,9 +24,13 @@ const BUFFER: usize = 64 << 10;
 const MUCH: u64 = 256 << 10;
 /// What a pipe is asked to hold.
 const PIPE: usize = 1 << 20;
+/// What is on its way to an end on this machine: more would leave the processor's cache before it is read.
+const QUEUE: usize = 160 << 10;
 
 thread_local! {
     static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
+    static STEADY: Cell<usize> = const { Cell::new(0) };
+    static ALLOWED: Cell<CpuSet> = Cell::new(CpuSet::new());
 }
 
 /// Moves bytes until both ends are done. `first` has been read from `near` already.
@@ -65,9 +77,43 @@ fn none_yet(err: io::Error) -> io::Result<usize> {
     if err.kind() == io::ErrorKind::WouldBlock { Ok(0) } else { Err(err) }
 }
 
+/// Keeps this thread on the processor where it is, as long as one of these lives. A thread that sends much over the loopback
+/// device and changes processors makes its packets overtake each other, and the kernel then sends them twice and slows down.
+/// No timer ends it in a pause: one would have to be set again for every wait, which costs more than it helps.
+struct Steady;
+
+impl Steady {
+    fn begin() -> Self {
+        if STEADY.get() == 0
+            && let Ok(allowed) = sched_getaffinity(None)
+        {
+            let mut here = CpuSet::new();
+            here.set(sched_getcpu());
+            ALLOWED.set(allowed);
+            let _only_slower = sched_setaffinity(None, &here);
+        }
+        STEADY.set(STEADY.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        STEADY.set(STEADY.get() - 1);
+        let allowed = ALLOWED.get();
+        if STEADY.get() == 0 && allowed.count() > 0 {
+            let _only_slower = sched_setaffinity(None, &allowed);
+        }
+    }
+}
+
 async fn spliced(from: ReadHalf<'_>, mut to: WriteHalf<'_>, read: OwnedFd, write: OwnedFd) -> io::Result<()> {
     let _smaller = rustix::pipe::fcntl_setpipe_size(&write, PIPE);
+    if to.peer_addr().is_ok_and(|it| it.ip().is_loopback()) {
+        let _only_slower = set_socket_send_buffer_size(to.as_ref(), QUEUE);
+    }
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+    let _steady = Steady::begin();
     loop {
         let source: &TcpStream = from.as_ref();
         let mut held = source.async_io(Interest::READABLE, || Ok(splice(source, None, &write, None, PIPE, flags)?)).await?;

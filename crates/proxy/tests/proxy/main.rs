@@ -1,10 +1,11 @@
-//! The proxy where others could reach its doors: every caller shows the token.
+//! The proxy by itself: its token, its closing, and what goes through it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 use std::{
     io::{Read as _, Write as _},
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sid_policy::{Blocked, Network, Pattern};
@@ -71,6 +72,67 @@ fn what_is_closed_serves_nobody() {
     let it = world(None);
     assert_eq!(&talk(it.http, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 12), b"HTTP/1.1 400");
     it.serving.close();
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, it.http)).is_err());
+    in_time(|| TcpStream::connect((Ipv4Addr::LOCALHOST, it.http)).is_err());
+}
+
+fn in_time(mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "in time");
+        std::thread::yield_now();
+    }
+}
+
+/// The thread of the proxy.
+fn its_thread() -> PathBuf {
+    let mut threads = std::fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().path());
+    threads.find(|it| std::fs::read_to_string(it.join("comm")).unwrap().trim() == "network").unwrap()
+}
+
+/// The processors that a thread may run on.
+fn processors(thread: &Path) -> String {
+    let status = std::fs::read_to_string(thread.join("status")).unwrap();
+    status.lines().find_map(|it| it.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn much_arrives_whole_on_one_processor_that_is_let_go_afterwards() {
+    const BYTES: usize = 64 << 20;
+    let far = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (port, door) = (far.local_addr().unwrap().port(), listener.local_addr().unwrap());
+    let nobody = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let service = Service::start().unwrap();
+    let doors = Doors { http: nobody(), socks: nobody(), loopback: vec![(port, listener)], token: None };
+    let _serving = service.serve(Arc::new(Network::default()), doors);
+    let echo = std::thread::spawn(move || {
+        let (mut from, _) = far.accept().unwrap();
+        let mut to = from.try_clone().unwrap();
+        std::io::copy(&mut from, &mut to).unwrap()
+    });
+    let free = processors(Path::new("/proc/thread-self"));
+    let near = TcpStream::connect(door).unwrap();
+    // Lengths and bytes that repeat with no page or buffer.
+    let bytes = move |at: usize| u8::try_from(at * 7 % 251).unwrap();
+    let mut to = near.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let all: Vec<u8> = (0..BYTES).map(bytes).collect();
+        for chunk in all.chunks(99_991) {
+            to.write_all(chunk).unwrap();
+        }
+    });
+    let (mut from, mut got, mut held) = (near, 0, false);
+    let mut buffer = vec![0; 1 << 20];
+    while got < BYTES {
+        let n = from.read(&mut buffer).unwrap();
+        assert!(n > 0, "the end at {got}");
+        assert!(buffer[..n].iter().zip(got..).all(|(it, at)| *it == bytes(at)), "other bytes at {got}");
+        got += n;
+        held |= processors(&its_thread()).parse::<usize>().is_ok();
+    }
+    assert!(held, "on one processor while it moves much");
+    sender.join().unwrap();
+    from.shutdown(Shutdown::Both).unwrap();
+    assert_eq!(echo.join().unwrap(), BYTES as u64);
+    in_time(|| processors(&its_thread()) == free);
 }
