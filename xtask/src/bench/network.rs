@@ -17,7 +17,7 @@ use crate::Done;
 const ADDRESS: (&str, u16) = ("203.0.114.1", 443);
 /// Bytes of one transfer.
 const BYTES: u64 = 1 << 30;
-const RUNS: usize = 5;
+const RUNS: usize = 15;
 const AT_ONCE: usize = 1000;
 
 /// Measures in a namespace of its own, and makes rows of what that prints.
