@@ -317,7 +317,8 @@ impl Confined<'_> {
     /// In a container no shell stays: each command has a `bash` of its own, or what there is instead.
     async fn alone(&self, command: &str, limits: Limits) -> Result<InShell, String> {
         let command = quoted(command);
-        let script = format!("command -v bash >/dev/null || exec /bin/sh -c {command}\nexec bash -c {command}");
+        // One stream, as on the terminal of a shell that stays: out of a container two would come in any order.
+        let script = format!("exec 2>&1\ncommand -v bash >/dev/null || exec /bin/sh -c {command}\nexec bash -c {command}");
         let ran = self.run_as(Some(&script), Io::NoInput, None, limits).await?;
         let exit = match ran.exit {
             _ if ran.timed_out => None,
