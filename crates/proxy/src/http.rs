@@ -1,6 +1,5 @@
 //! An HTTP/1.1 proxy: tunnels by CONNECT, and plain `http:` requests by their absolute address (RFC 9110 §9.3.6, RFC 9112
 //! §3.2.2).
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::{
@@ -35,14 +34,6 @@ pub(crate) async fn serve(stream: TcpStream, command: Command) {
 }
 
 async fn answer(request: Request<Incoming>, command: &Command) -> Response<Body> {
-    if let Some(token) = &command.token {
-        let shown = request.headers().get(PROXY_AUTHORIZATION).and_then(|it| it.to_str().ok());
-        if shown != Some(format!("Basic {}", STANDARD.encode(format!("sid:{token}"))).as_str()) {
-            let mut it = said(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "This proxy serves one command only.");
-            it.headers_mut().insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"sid\""));
-            return it;
-        }
-    }
     if request.method() == Method::CONNECT { tunnel(request, command).await } else { plain(request, command).await }
 }
 

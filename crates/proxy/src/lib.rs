@@ -1,12 +1,12 @@
 //! The managed network: HTTP (CONNECT and plain) and SOCKS5 for sandboxed commands, behind the rules of [`sid_policy::Network`].
 //!
-//! It runs on one thread of its own. The doors of a command are sockets that listen inside that command's network namespace,
-//! so whoever connects is that command; on a shared network, callers show a token instead.
+//! It runs on one thread of its own. Every connection shows the token of the command that its door is for, or is closed unread.
 mod dial;
 mod http;
 mod log;
 mod pump;
 mod socks;
+mod token;
 
 use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
 
@@ -17,6 +17,7 @@ use tokio::{
 };
 
 pub use log::{Contact, Contacts};
+pub use token::Token;
 
 use crate::log::Log;
 
@@ -29,8 +30,8 @@ pub struct Doors {
     pub socks: StdListener,
     /// Ports that lead to the same port of this machine's 127.0.0.1.
     pub loopback: Vec<(u16, StdListener)>,
-    /// What callers of both proxies have to show, where others could reach the doors: the password of the user `sid`.
-    pub token: Option<String>,
+    /// What each connection has to show.
+    pub token: Token,
 }
 
 /// The thread that serves all commands of a process. It ends when this is dropped.
@@ -60,7 +61,7 @@ impl Serving {
 }
 
 struct Job {
-    doors: Doors,
+    doors: Vec<(Door, StdListener)>,
     command: Command,
 }
 
@@ -69,7 +70,7 @@ struct Job {
 struct Command {
     network: Arc<Network>,
     log: Arc<Log>,
-    token: Option<Arc<str>>,
+    token: Arc<Token>,
     room: Arc<Semaphore>,
     alive: watch::Receiver<()>,
     /// The place of this connection, as long as anything of it lives.
@@ -105,9 +106,11 @@ impl Service {
     pub fn serve(&self, network: Arc<Network>, doors: Doors) -> Serving {
         let log = Arc::new(Log::default());
         let (keep, alive) = watch::channel(());
-        let token = doors.token.as_deref().map(Arc::from);
+        let Doors { http, socks, loopback, token } = doors;
         let room = Arc::new(Semaphore::new(AT_ONCE));
-        let command = Command { network, log: Arc::clone(&log), token, room, alive, place: None };
+        let command = Command { network, log: Arc::clone(&log), token: Arc::new(token), room, alive, place: None };
+        let mut doors = vec![(Door::Http, http), (Door::Socks, socks)];
+        doors.extend(loopback.into_iter().map(|(port, it)| (Door::Loopback(port), it)));
         // A thread that is gone leaves the doors closed, which is what the command then finds.
         let _closed = self.jobs.send(Job { doors, command });
         Serving { log, alive: keep }
@@ -135,9 +138,7 @@ enum Door {
 impl Job {
     async fn run(self) {
         let Self { doors, command } = self;
-        let mut all = vec![(Door::Http, doors.http), (Door::Socks, doors.socks)];
-        all.extend(doors.loopback.into_iter().map(|(port, it)| (Door::Loopback(port), it)));
-        for (door, listener) in all {
+        for (door, listener) in doors {
             let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
             if let Ok(listener) = listener {
                 command.spawn(accept(door, listener, command.clone()));
@@ -173,7 +174,10 @@ async fn accept(door: Door, listener: TcpListener, command: Command) {
     }
 }
 
-async fn connection(door: Door, stream: TcpStream, command: Command) {
+async fn connection(door: Door, mut stream: TcpStream, command: Command) {
+    if !command.token.shown_by(&mut stream).await {
+        return;
+    }
     let _small_writes_wait = stream.set_nodelay(true);
     match door {
         Door::Http => http::serve(stream, command).await,

@@ -1,4 +1,4 @@
-//! SOCKS5 (RFC 1928), CONNECT only; the password form of RFC 1929 where a token is asked for.
+//! SOCKS5 (RFC 1928), CONNECT only, without a password: the connection itself has shown whose it is.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sid_policy::{Blocked, Host};
@@ -13,6 +13,9 @@ use crate::{Command, dial::Failed, pump};
 /// How long a client may take to say what it wants.
 const GREETING: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// The method of those who need no password.
+const NO_PASSWORD: u8 = 0;
+
 /// Replies of RFC 1928 §6.
 #[derive(Clone, Copy)]
 enum Reply {
@@ -25,7 +28,7 @@ enum Reply {
 }
 
 pub(crate) async fn serve(mut stream: TcpStream, command: Command) {
-    let Ok(Some((host, port))) = timeout(GREETING, wanted(&mut stream, &command)).await else { return };
+    let Ok(Some((host, port))) = timeout(GREETING, wanted(&mut stream)).await else { return };
     match command.dial(&host, port).await {
         Ok(far) => {
             if say(&mut stream, Reply::Done).await.is_some() {
@@ -39,26 +42,15 @@ pub(crate) async fn serve(mut stream: TcpStream, command: Command) {
 }
 
 /// The destination. `None`: the client was told no, or makes no sense.
-async fn wanted(stream: &mut TcpStream, command: &Command) -> Option<(String, u16)> {
+async fn wanted(stream: &mut TcpStream) -> Option<(String, u16)> {
     let [version, methods] = read(stream).await?;
     let mut offered = vec![0; methods.into()];
     stream.read_exact(&mut offered).await.ok()?;
-    let method = if command.token.is_some() { 2 } else { 0 };
-    if version != 5 || !offered.contains(&method) {
+    if version != 5 || !offered.contains(&NO_PASSWORD) {
         stream.write_all(&[5, 0xff]).await.ok()?;
         return None;
     }
-    stream.write_all(&[5, method]).await.ok()?;
-    if let Some(token) = &command.token {
-        let [_, name] = read(stream).await?;
-        let _name = bytes(stream, name.into()).await?;
-        let [length] = read(stream).await?;
-        let right = bytes(stream, length.into()).await? == token.as_bytes();
-        stream.write_all(&[1, u8::from(!right)]).await.ok()?;
-        if !right {
-            return None;
-        }
-    }
+    stream.write_all(&[5, NO_PASSWORD]).await.ok()?;
     let [_, what, _, kind] = read(stream).await?;
     let host = match kind {
         1 => Ipv4Addr::from(read::<4>(stream).await?).to_string(),

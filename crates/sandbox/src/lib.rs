@@ -39,7 +39,7 @@ pub use environment::{Environment, scrub};
 pub use files::{Expect, FileError, Found, stamp, stamp_of};
 pub use host::{Host, Missing, find_program};
 pub use jobs::{Ended, Job, JobId, JobState};
-pub use network::MOST_PORTS;
+pub use network::{MOST_PORTS, connection_mark};
 pub use process::{Aftermath, Exit, Io, Limits, Ran};
 pub use resolve::resolve;
 pub use scratch::{SCRATCH, Scratch};

@@ -2,6 +2,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
+    os::fd::AsFd as _,
     process::{Command, Stdio},
     sync::Arc,
     thread,
@@ -9,7 +10,8 @@ use std::{
 };
 
 use sid_policy::{Network, Pattern};
-use sid_proxy::{Doors, Service};
+use sid_proxy::{Doors, Service, Token};
+use sid_sandbox::connection_mark;
 
 use super::{Row, median, mib};
 use crate::Done;
@@ -85,7 +87,8 @@ pub(crate) fn proxy() -> Done {
     let port = http.local_addr().map_err(io)?.port();
     let network = Network { allow: vec![Pattern::parse(ADDRESS.0)?], ports: vec![ADDRESS.1], ..Network::default() };
     let service = Service::start().map_err(io)?;
-    let _serving = service.serve(Arc::new(network), Doors { http, socks, loopback: Vec::new(), token: None });
+    let token = Token::Mark { mark: connection_mark(http.as_fd()).map_err(io)?, of: connection_mark };
+    let _serving = service.serve(Arc::new(network), Doors { http, socks, loopback: Vec::new(), token });
     println!("{port}");
     std::io::stdin().read_to_end(&mut Vec::new()).map_err(io)?;
     Ok(())

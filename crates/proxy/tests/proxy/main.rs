@@ -9,7 +9,7 @@ use std::{
 };
 
 use sid_policy::{Blocked, Network, Pattern};
-use sid_proxy::{Doors, Service, Serving};
+use sid_proxy::{Doors, Service, Serving, Token};
 
 struct World {
     _service: Service,
@@ -18,13 +18,18 @@ struct World {
     socks: u16,
 }
 
-fn world(token: Option<&str>) -> World {
+/// A token that every connection shows.
+fn any() -> Token {
+    Token::Mark { mark: 1, of: |_| Ok(1) }
+}
+
+fn world(token: Token) -> World {
     let listener = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let (http, socks) = (listener(), listener());
     let ports = [&http, &socks].map(|it| it.local_addr().unwrap().port());
     let network = Network { allow: vec![Pattern::parse("good.test").unwrap()], ports: vec![443], ..Network::default() };
     let service = Service::start().unwrap();
-    let doors = Doors { http, socks, loopback: Vec::new(), token: token.map(str::to_owned) };
+    let doors = Doors { http, socks, loopback: Vec::new(), token };
     let serving = service.serve(Arc::new(network), doors);
     World { _service: service, serving, http: ports[0], socks: ports[1] }
 }
@@ -38,6 +43,7 @@ fn talk(port: u16, bytes: &[u8], want: usize) -> Vec<u8> {
     while len < want {
         match stream.read(&mut out[len..]) {
             Ok(n @ 1..) => len += n,
+            Err(err) if err.kind() != std::io::ErrorKind::ConnectionReset => panic!("{err}"),
             _ => break,
         }
     }
@@ -47,29 +53,31 @@ fn talk(port: u16, bytes: &[u8], want: usize) -> Vec<u8> {
 
 #[test]
 fn without_the_token_nothing_is_served() {
-    let it = world(Some("open sesame"));
-    let connect = |auth: &str| format!("CONNECT bad.test:443 HTTP/1.1\r\nHost: bad.test\r\n{auth}\r\n");
-    let http = |auth: &str| String::from_utf8_lossy(&talk(it.http, connect(auth).as_bytes(), 12)).into_owned();
-    assert_eq!(http(""), "HTTP/1.1 407");
-    assert_eq!(http("Proxy-Authorization: Basic d3Jvbmc6d3Jvbmc=\r\n"), "HTTP/1.1 407");
-    // sid:open sesame
-    assert_eq!(http("Proxy-Authorization: Basic c2lkOm9wZW4gc2VzYW1l\r\n"), "HTTP/1.1 403");
-    assert_eq!(talk(it.socks, &[5, 1, 0], 2), [5, 0xff], "no method without a password");
-    let login = |password: &str| {
-        let hello = [&[5, 1, 2, 1, 3][..], b"sid", &[u8::try_from(password.len()).unwrap()], password.as_bytes()].concat();
-        let name = b"bad.test";
-        let ask = [&[5, 1, 0, 3, 8][..], name, &443_u16.to_be_bytes()].concat();
-        talk(it.socks, &[hello, ask].concat(), 6)
+    let http = b"CONNECT bad.test:443 HTTP/1.1\r\nHost: bad.test\r\n\r\n";
+    let socks = [&[5, 1, 0, 5, 1, 0, 3, 8][..], b"bad.test", &443_u16.to_be_bytes()].concat();
+    let both = |it: &World, first: &str| {
+        let talk = |port, then: &[u8]| talk(port, &[first.as_bytes(), then].concat(), 12);
+        (talk(it.http, http), talk(it.socks, &socks))
     };
-    assert_eq!(login("wrong"), [5, 2, 1, 1]);
-    assert_eq!(login("open sesame"), [5, 2, 1, 0, 5, 2]);
-    let contacts = it.serving.take().all;
+    let refused = (b"HTTP/1.1 403".to_vec(), vec![5, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let nothing = (Vec::new(), Vec::new());
+    let secret = world(Token::Secret("open sesame".into()));
+    assert_eq!(both(&secret, "open sesame"), refused);
+    for wrong in ["open Sesame", "", "open", &"x".repeat(99)] {
+        assert_eq!(both(&secret, wrong), nothing, "{wrong}");
+    }
+    assert!(talk(secret.http, b"open", 1).is_empty(), "one that says no more is let go");
+    let marked = |of| world(Token::Mark { mark: 7, of });
+    assert_eq!(both(&marked(|_| Ok(7)), ""), refused);
+    assert_eq!(both(&marked(|_| Ok(8)), ""), nothing);
+    assert_eq!(both(&marked(|_| Err(std::io::Error::other("none"))), ""), nothing);
+    let contacts = secret.serving.take().all;
     assert_eq!((contacts.len(), contacts[0].times, contacts[0].blocked), (1, 2, Some(Blocked::NotAllowed)));
 }
 
 #[test]
 fn what_is_closed_serves_nobody() {
-    let it = world(None);
+    let it = world(any());
     assert_eq!(&talk(it.http, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 12), b"HTTP/1.1 400");
     it.serving.close();
     in_time(|| TcpStream::connect((Ipv4Addr::LOCALHOST, it.http)).is_err());
@@ -103,7 +111,7 @@ fn much_arrives_whole_on_one_processor_that_is_let_go_afterwards() {
     let (port, door) = (far.local_addr().unwrap().port(), listener.local_addr().unwrap());
     let nobody = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let service = Service::start().unwrap();
-    let doors = Doors { http: nobody(), socks: nobody(), loopback: vec![(port, listener)], token: None };
+    let doors = Doors { http: nobody(), socks: nobody(), loopback: vec![(port, listener)], token: any() };
     let _serving = service.serve(Arc::new(Network::default()), doors);
     let echo = std::thread::spawn(move || {
         let (mut from, _) = far.accept().unwrap();

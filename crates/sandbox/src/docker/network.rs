@@ -1,5 +1,5 @@
 //! The managed network in a container: sockets in the workspace that `socat` inside connects to. Each connection begins with the
-//! command's token.
+//! command's token, which goes all the way to the proxy: neither these sockets nor its ports serve anybody else.
 use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -12,24 +12,20 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use sid_policy::{HTTP_DOOR, Network, SOCKS_DOOR};
-use sid_proxy::{Doors, Service, Serving};
+use sid_proxy::{Doors, Service, Serving, Token};
 use tokio::{
-    io::{AsyncReadExt as _, copy_bidirectional},
+    io::copy_bidirectional,
     net::{TcpStream, UnixListener, UnixStream},
     task::JoinHandle,
-    time::timeout,
 };
 
 /// Below the primary root; commands see it read-only.
 pub(crate) const FOLDER: &str = ".sid-network";
 /// What inside hands a connection on: it shows the token first, which is nowhere but in its own environment.
 const RELAY: &str = "relay";
-/// How long a connection may take to show its token.
-const TOKEN: Duration = Duration::from_secs(1);
 
 /// The sockets of one command. Dropping it closes and removes them.
 #[derive(Debug)]
@@ -65,7 +61,8 @@ impl Sockets {
         for (port, listener) in &loopback {
             it.door(*port, &format!("loopback-{port}"), listener.local_addr()?)?;
         }
-        Ok((it, service.serve(Arc::clone(network), Doors { http, socks, loopback, token: None })))
+        let token = Token::Secret(token.to_owned());
+        Ok((it, service.serve(Arc::clone(network), Doors { http, socks, loopback, token })))
     }
 
     fn door(&mut self, port: u16, name: &str, to: SocketAddr) -> io::Result<()> {
@@ -76,10 +73,9 @@ impl Sockets {
         fs::set_permissions(self.folder.join(&name), fs::Permissions::from_mode(0o666))?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
-        let token = self.token.clone();
         self.tasks.push(tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(relay(stream, token.clone(), to));
+                tokio::spawn(relay(stream, to));
             }
         }));
         self.ports.push((port, name));
@@ -130,25 +126,20 @@ impl Drop for Sockets {
     }
 }
 
-/// Lets a connection through that begins with the token.
-async fn relay(mut stream: UnixStream, token: String, to: SocketAddr) {
-    let mut shown = vec![0; token.len()];
-    let in_time = timeout(TOKEN, stream.read_exact(&mut shown)).await;
-    let right = matches!(in_time, Ok(Ok(_))) && same(&shown, token.as_bytes());
-    if let Some(mut far) = if right { TcpStream::connect(to).await.ok() } else { None } {
+/// Hands a connection on to the proxy, which asks for the token.
+async fn relay(mut stream: UnixStream, to: SocketAddr) {
+    if let Ok(mut far) = TcpStream::connect(to).await {
         let _ended = copy_bidirectional(&mut stream, &mut far).await;
     }
-}
-
-/// Compares in the same time wherever the difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read as _, Write as _};
+    use std::{
+        io::{Read as _, Write as _},
+        time::Duration,
+    };
 
     #[tokio::test(flavor = "multi_thread")]
     async fn only_the_token_opens_a_door_and_all_is_removed() {
