@@ -1,4 +1,4 @@
-//! Chores: `cargo xtask bench [PART] | docs | editor FILE | list DIR | streams FOLDER`.
+//! Chores: `cargo xtask bench [PART [PROGRAM]] | docs | editor FILE | list DIR | streams FOLDER`.
 mod bench;
 mod editor;
 mod escapes;
@@ -18,7 +18,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["bench"] => bench::bench(),
-        ["bench", part] => bench::one(part),
+        ["bench", part] => sid().and_then(|sid| bench::one(part, &sid)),
+        ["bench", part, program] => bench::one(part, Path::new(program)),
         ["docs"] => docs(),
         ["network-bench"] => bench::inside(),
         ["network-proxy"] => bench::proxy(),
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
         ["streams", folder] => streams::streams(Path::new(folder)),
         ["editor", file] => editor::editor(Path::new(file)),
         ["floor", rest @ ..] => floor::floor(rest),
-        _ => Err("usage: cargo xtask bench [PART] | docs | editor FILE | list DIR | streams FOLDER".to_owned()),
+        _ => Err("usage: cargo xtask bench [PART [PROGRAM]] | docs | editor FILE | list DIR | streams FOLDER".to_owned()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -38,6 +38,7 @@ pub(crate) struct Guard {
     aside: PathBuf,
     found: Arc<Mutex<Vec<SetAside>>>,
     needed: Arc<AtomicBool>,
+    asleep: Arc<AtomicBool>,
 }
 
 impl Guard {
@@ -51,7 +52,18 @@ impl Guard {
             aside,
             found: Arc::default(),
             needed: Arc::default(),
+            asleep: Arc::default(),
         })
+    }
+
+    /// Its command is still to come: what appears until it is woken was made by others.
+    pub(crate) fn sleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+    }
+
+    /// Its command begins.
+    pub(crate) fn wake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
     }
 
     /// What was found since the last time.
@@ -66,6 +78,9 @@ impl Guard {
 
     /// Moves aside what is there now.
     pub(crate) fn look(&self) {
+        if self.asleep.load(Ordering::Relaxed) {
+            return;
+        }
         for path in self.missing.iter().filter(|it| it.symlink_metadata().is_ok()) {
             let granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|it| it.starts_with(path));
             if !granted {
@@ -164,6 +179,10 @@ mod tests {
         guard.look();
         assert!(!guard.was_needed());
         fs::create_dir_all(root.join(".claude/hooks")).unwrap();
+        guard.sleep();
+        guard.look();
+        assert!(!guard.was_needed() && root.join(".claude").is_dir(), "made by another");
+        guard.wake();
         fs::create_dir(root.join(".sid")).unwrap();
         granted.lock().unwrap().push(root.join(".sid/settings.toml"));
         guard.look();

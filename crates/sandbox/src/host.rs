@@ -273,16 +273,19 @@ impl Host {
     }
 
     /// Prepares a sandbox for the next command, once commands are being run; and ends those that an earlier sid was killed
-    /// over. Call it while nothing else is to be done.
+    /// over. Takes a fraction of a millisecond.
     pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
         if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
             crate::signals::sweep(marker);
         }
-        let useful =
-            self.docker.is_none() && self.sandbox_used.get() && bounds != Bounds::Unbounded && self.spare.borrow().is_none();
-        if useful {
+        if self.docker.is_none() && self.sandbox_used.get() && bounds != Bounds::Unbounded {
+            let now = self.spare.borrow_mut().take();
             // One that can't be made is no fault: the command itself will say what is wrong.
-            *self.spare.borrow_mut() = Spare::new(self, fence, bounds).ok();
+            let next = match now {
+                Some(it) => it.renewed(self, fence, bounds),
+                None => Spare::new(self, fence, bounds),
+            };
+            *self.spare.borrow_mut() = next.ok();
         }
     }
 

@@ -27,6 +27,7 @@ use crate::{
     placeholder::Placeholder,
     scratch::{SCRATCH, Scratch},
     signals::{children_of, kill_session, signal_group, signal_group_of, signal_one},
+    spare::Spare,
     stdio::{Ends, Input, drain},
     streams::{Kept, Sink, Sinks},
     wall::{InfoPipe, Wall},
@@ -162,12 +163,21 @@ impl Process {
             return Self::unwalled(host, child, scratch, Ends::new(io)?, sinks);
         }
         let wall = Wall::of(host, permit.fence(), permit.bounds(), scratch)?;
-        let spare = host.spare.borrow_mut().take().filter(|_| io == Io::NoInput);
-        if let Some(it) = spare.and_then(|it| it.release(&wall, command, cwd, cap)) {
-            return Ok(it);
+        let cold = || {
+            let words: (_, &[&str]) = (Some(cwd), &["-c", command]);
+            Self::walled(host, permit.fence(), permit.bounds(), &wall, words, Ends::new(io)?, sinks)
+        };
+        if io != Io::NoInput {
+            return cold();
         }
+        let spare = host.spare.borrow_mut().take();
+        let hurried = spare.as_ref().is_none_or(Spare::is_new);
+        let it = spare.and_then(|it| it.release(&wall, command, cwd, cap)).map_or_else(cold, Ok)?;
         host.sandbox_used.set(true);
-        Self::walled(host, permit.fence(), permit.bounds(), &wall, (Some(cwd), &["-c", command]), Ends::new(io)?, sinks)
+        if hurried {
+            host.prepare(permit.fence(), permit.bounds());
+        }
+        Ok(it)
     }
 
     /// Starts `sh` for a shell that stays; with the wall it is behind, if it is.
@@ -349,9 +359,15 @@ impl Process {
         self.shared.behind.store(true, Ordering::Relaxed);
     }
 
-    /// From now on that much of the output is kept.
-    pub(crate) fn keep(&self, cap: usize) {
+    /// It waits for its command.
+    pub(crate) fn rest(&self) {
+        self.shared.guard.iter().for_each(Guard::sleep);
+    }
+
+    /// Its command begins, and that much of the output is kept.
+    pub(crate) fn begin(&self, cap: usize) {
         self.shared.output.keep(cap);
+        self.shared.guard.iter().for_each(Guard::wake);
     }
 
     /// How it ended, if it did.

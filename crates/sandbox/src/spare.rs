@@ -71,30 +71,51 @@ cd -- "$d" && exec /bin/sh -c "$c" </dev/null"#;
 
 /// Longer commands go the cold way: the waiting shell reads byte by byte, or all of it at once.
 const LONGEST: usize = 2000;
+/// What it takes to make one, and then some.
+const NEW: Duration = Duration::from_millis(10);
 /// An older one may miss what was mounted since.
 const OLDEST: Duration = Duration::from_secs(300);
 
 impl Spare {
     /// Makes one.
     pub(crate) fn new(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
+        Self::behind(Wall::of(host, fence, bounds, None)?, host, fence, bounds)
+    }
+
+    /// One that suits what the disk is like by now: this, or another.
+    pub(crate) fn renewed(self, host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let wall = Wall::of(host, fence, bounds, None)?;
+        if self.suits(&wall) { Ok(self) } else { Self::behind(wall, host, fence, bounds) }
+    }
+
+    fn behind(wall: Wall, host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let (read, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
         let waits = host.waits();
         let words: &[&str] = if waits == Waits::ForScript { &[] } else { &["-c", WAIT] };
         let process = Process::walled(host, fence, bounds, &wall, (None, words), Ends::reading(read)?, Capture::new(0))?;
+        process.rest();
         Ok(Self { process, waits, wall, go: File::from(go), made: Instant::now() })
+    }
+
+    /// Whether commands follow each other faster than sandboxes are made while nothing runs: several of one answer, or those of
+    /// a model that answers at once. The next one is then made beside the command; else that would only slow it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.made.elapsed() < NEW
+    }
+
+    /// Whether it is a sandbox like this, and still there.
+    fn suits(&self, wall: &Wall) -> bool {
+        self.wall == *wall && self.made.elapsed() < OLDEST && self.process.exit().is_none()
     }
 
     /// Gives it its command, if it is just the sandbox that the command needs.
     pub(crate) fn release(mut self, wall: &Wall, command: &str, cwd: &Path, cap: usize) -> Option<Process> {
         let cwd = cwd.to_str().filter(|it| !it.contains('\n'))?;
-        let suits = self.waits == Waits::ForWords || may_be_script(command);
-        let lasts = self.made.elapsed() < OLDEST && self.process.exit().is_none();
-        let fits = self.wall == *wall && command.len() + cwd.len() <= LONGEST && suits && lasts;
-        if !fits {
+        let may_wait = self.waits == Waits::ForWords || may_be_script(command);
+        if !(may_wait && command.len() + cwd.len() <= LONGEST && self.suits(wall)) {
             return None;
         }
-        self.process.keep(cap);
+        self.process.begin(cap);
         let said = match self.waits {
             // In the line that the command begins in, so that the shell counts its lines as it would.
             Waits::ForScript => format!("cd -- {} && exec </dev/null || exit; {command}", quoted(cwd)),

@@ -360,6 +360,22 @@ fn a_sandbox_made_ahead_runs_commands_like_any_other() {
     eventually("no sandbox is left", || !sandboxes().contains(here.trim_end_matches('/')));
 }
 
+#[test]
+fn commands_of_one_answer_find_sandboxes_made_beside_each_other() {
+    let behind = "tr '\\0' ' ' </proc/1/cmdline | grep -cE 'read -r [n]|-- /bin/sh $'";
+    let hook = "echo x > .git/hooks/h";
+    let lines = ["true", behind, behind, "mkdir .claude; echo made", behind, "git init -q", hook, "cat .git/hooks/h"];
+    let calls = lines.map(|line| ("run_command", json!({ "command": line })));
+    let ran = free().reply(Reply::calls(calls)).reply(Reply::text("done")).run().status(0);
+    for n in [1, 2, 4] {
+        assert_eq!(ran.result(n), "Exit code 0:\n1\n[cwd .]", "{n}");
+    }
+    assert!(ran.result(3).contains(".claude"), "the note is of the command that it is about: {}", ran.result(3));
+    assert!(ran.result(5).contains("succeeded"), "{}", ran.result(5));
+    assert!(ran.result(6).contains("Read-only file system"), "one made before there was a repository: {}", ran.result(6));
+    assert!(ran.result(7).contains("No such file"), "{}", ran.result(7));
+}
+
 /// The command lines of all sandboxes.
 pub(crate) fn sandboxes() -> String {
     let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
