@@ -10,6 +10,7 @@ mod token;
 
 use std::{io, net::TcpListener as StdListener, sync::Arc, thread};
 
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use sid_policy::Network;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -89,7 +90,12 @@ impl Service {
     /// # Errors
     /// The system has no thread or no event queue left.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Threads that look names up are no part of a busy tunnel, which keeps this one where it is.
+        let allowed = sched_getaffinity(None);
+        let free = move || {
+            let _only_slower = allowed.and_then(|it| sched_setaffinity(None, &it));
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(free).build()?;
         let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
         raise_file_limit();
         let work = async move {
