@@ -33,12 +33,11 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
 /// Kills every process of the session that `leader` began. A session outlives its leader, and a pid is not given out again
 /// while a session bears it.
 pub(crate) fn kill_session(leader: u32) {
+    let Some(leader) = i32::try_from(leader).ok().filter(|it| *it > 1) else { return };
     for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
-        let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<i32>().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // pid (comm) state ppid pgrp session …; comm may hold anything, so count from its end.
-        let session = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(3)?.parse::<u32>().ok());
-        if let Some(pid) = Pid::from_raw(pid).filter(|_| session == Some(leader)) {
+        let Some(pid) = entry.file_name().to_str().and_then(|it| Pid::from_raw(it.parse().ok()?)) else { continue };
+        // SAFETY: a plain system call. That of `rustix` has no form for the session of the kernel's own threads, which is 0.
+        if unsafe { libc::getsid(pid.as_raw_nonzero().get()) } == leader {
             let _gone = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
