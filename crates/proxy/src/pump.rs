@@ -7,7 +7,7 @@ use std::{
 };
 
 use rustix::{
-    net::sockopt::set_socket_send_buffer_size,
+    net::sockopt::{set_socket_send_buffer_size, socket_incoming_cpu},
     pipe::{PipeFlags, SpliceFlags, pipe_with, splice},
     thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
 };
@@ -25,11 +25,15 @@ const MUCH: u64 = 256 << 10;
 /// What a pipe is asked to hold.
 const PIPE: usize = 1 << 20;
 /// What is on its way to an end on this machine: more would leave the processor's cache before it is read.
-const QUEUE: usize = 160 << 10;
+const QUEUE: usize = 256 << 10;
+/// What goes by until it is judged where the reader is.
+const STRETCH: usize = 4 << 20;
 
 thread_local! {
     static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
     static STEADY: Cell<usize> = const { Cell::new(0) };
+    /// Bytes of all directions together.
+    static MOVED: Cell<usize> = const { Cell::new(0) };
     static ALLOWED: Cell<CpuSet> = Cell::new(CpuSet::new());
 }
 
@@ -95,6 +99,15 @@ impl Steady {
         STEADY.set(STEADY.get() + 1);
         Self
     }
+
+    /// Stays there from now on, if this thread may.
+    fn go(&self, processor: usize) {
+        let mut there = CpuSet::new();
+        there.set(processor);
+        if ALLOWED.get().is_set(processor) {
+            let _only_slower = sched_setaffinity(None, &there);
+        }
+    }
 }
 
 impl Drop for Steady {
@@ -107,18 +120,55 @@ impl Drop for Steady {
     }
 }
 
+/// Keeps a busy direction on the processor of whoever reads it on this machine. Beside the one who writes, who has the most to do,
+/// the two would hold each other up while the reader waits. Of several busy ones none is followed.
+struct Beside {
+    steady: Steady,
+    bytes: usize,
+    /// What all had moved when this stretch began.
+    before: usize,
+    looks: usize,
+    elsewhere: usize,
+}
+
+impl Beside {
+    fn begin() -> Self {
+        Self { steady: Steady::begin(), bytes: 0, before: MOVED.get(), looks: 0, elsewhere: 0 }
+    }
+
+    /// So many bytes went to `reader`, whose acknowledgements tell where it is: mostly, so one alone says nothing.
+    fn passed(&mut self, bytes: usize, reader: &TcpStream) {
+        let Some(there) = socket_incoming_cpu(reader).ok().and_then(|it| usize::try_from(it).ok()) else { return };
+        self.bytes += bytes;
+        MOVED.set(MOVED.get().wrapping_add(bytes));
+        self.looks += 1;
+        self.elsewhere += usize::from(there != sched_getcpu());
+        if self.bytes >= STRETCH {
+            let all = MOVED.get().wrapping_sub(self.before);
+            if self.elsewhere * 2 > self.looks && self.bytes * 2 > all {
+                self.steady.go(there);
+            }
+            (self.bytes, self.before, self.looks, self.elsewhere) = (0, MOVED.get(), 0, 0);
+        }
+    }
+}
+
 async fn spliced(from: ReadHalf<'_>, mut to: WriteHalf<'_>, read: OwnedFd, write: OwnedFd) -> io::Result<()> {
     let _smaller = rustix::pipe::fcntl_setpipe_size(&write, PIPE);
-    if to.peer_addr().is_ok_and(|it| it.ip().is_loopback()) {
+    let is_here = to.peer_addr().is_ok_and(|it| it.ip().is_loopback());
+    if is_here {
         let _only_slower = set_socket_send_buffer_size(to.as_ref(), QUEUE);
     }
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-    let _steady = Steady::begin();
+    let mut beside = Beside::begin();
     loop {
         let source: &TcpStream = from.as_ref();
         let mut held = source.async_io(Interest::READABLE, || Ok(splice(source, None, &write, None, PIPE, flags)?)).await?;
         if held == 0 {
             return to.shutdown().await;
+        }
+        if is_here {
+            beside.passed(held, to.as_ref());
         }
         while held > 0 {
             let target: &TcpStream = to.as_ref();

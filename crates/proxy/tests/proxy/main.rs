@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sid_policy::{Blocked, Network, Pattern};
 use sid_proxy::{Doors, Service, Serving, Token};
 
@@ -150,4 +151,31 @@ fn much_arrives_whole_on_one_processor_that_is_let_go_afterwards() {
     from.shutdown(Shutdown::Both).unwrap();
     assert_eq!(echo.join().unwrap(), BYTES as u64);
     in_time(|| processors(&thread("network").unwrap()) == free);
+}
+
+#[test]
+fn a_busy_tunnel_is_served_beside_whoever_reads_it() {
+    let far = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (port, door) = (far.local_addr().unwrap().port(), listener.local_addr().unwrap());
+    let nobody = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let service = Service::start().unwrap();
+    let doors = Doors { http: nobody(), socks: nobody(), loopback: vec![(port, listener)], token: any() };
+    let _serving = service.serve(Arc::new(Network::default()), doors);
+    std::thread::spawn(move || {
+        let (mut to, _) = far.accept().unwrap();
+        while to.write_all(&[b'x'; 1 << 16]).is_ok() {}
+    });
+    let mut near = TcpStream::connect(door).unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    let allowed = sched_getaffinity(None).unwrap();
+    for processor in (0..CpuSet::MAX_CPU).filter(|it| allowed.is_set(*it)).take(2) {
+        let mut here = CpuSet::new();
+        here.set(processor);
+        sched_setaffinity(None, &here).unwrap();
+        in_time(|| {
+            near.read_exact(&mut buffer).unwrap();
+            processors(&thread("network").unwrap()) == processor.to_string()
+        });
+    }
 }
