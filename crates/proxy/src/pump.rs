@@ -27,7 +27,7 @@ const PIPE: usize = 1 << 20;
 /// What is on its way to an end on this machine: more would leave the processor's cache before it is read.
 const QUEUE: usize = 256 << 10;
 /// What goes by until it is judged where the reader is.
-const STRETCH: usize = 4 << 20;
+const STRETCH: usize = 8 << 20;
 
 thread_local! {
     static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
