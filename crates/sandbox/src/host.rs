@@ -273,7 +273,7 @@ impl Host {
     }
 
     /// Prepares a sandbox for the next command, once commands are being run; and ends those that an earlier sid was killed
-    /// over. Takes a fraction of a millisecond.
+    /// over. Call it while nothing else is to be done.
     pub fn prepare(&self, fence: &Fence, bounds: Bounds) {
         if let Some(marker) = fence.secret.first().filter(|_| !self.swept.replace(true)) {
             crate::signals::sweep(marker);

@@ -174,8 +174,8 @@ impl Process {
         let hurried = spare.as_ref().is_none_or(Spare::is_new);
         let it = spare.and_then(|it| it.release(&wall, command, cwd, cap)).map_or_else(cold, Ok)?;
         host.sandbox_used.set(true);
-        if hurried {
-            host.prepare(permit.fence(), permit.bounds());
+        if hurried && scratch.is_none() {
+            *host.spare.borrow_mut() = Spare::beside(wall, host, permit.fence(), permit.bounds()).ok();
         }
         Ok(it)
     }

@@ -20,6 +20,8 @@ pub(crate) struct Spare {
     wall: Wall,
     go: File,
     made: Instant,
+    /// The disk was looked at since the last command.
+    is_current: bool,
 }
 
 /// How the shell gets its command.
@@ -79,22 +81,28 @@ const OLDEST: Duration = Duration::from_secs(300);
 impl Spare {
     /// Makes one.
     pub(crate) fn new(host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
-        Self::behind(Wall::of(host, fence, bounds, None)?, host, fence, bounds)
+        let it = Self::beside(Wall::of(host, fence, bounds, None)?, host, fence, bounds)?;
+        Ok(Self { is_current: true, ..it })
     }
 
-    /// One that suits what the disk is like by now: this, or another.
+    /// One that suits what the disk is like by now: this, or another. The look can take long, so it is one for each command.
     pub(crate) fn renewed(self, host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
+        if self.is_current {
+            return Ok(self);
+        }
         let wall = Wall::of(host, fence, bounds, None)?;
-        if self.suits(&wall) { Ok(self) } else { Self::behind(wall, host, fence, bounds) }
+        let it = if self.suits(&wall) { self } else { Self::beside(wall, host, fence, bounds)? };
+        Ok(Self { is_current: true, ..it })
     }
 
-    fn behind(wall: Wall, host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
+    /// Makes one behind the wall of a command that begins.
+    pub(crate) fn beside(wall: Wall, host: &Host, fence: &Fence, bounds: Bounds) -> Result<Self, String> {
         let (read, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|err| err.to_string())?;
         let waits = host.waits();
         let words: &[&str] = if waits == Waits::ForScript { &[] } else { &["-c", WAIT] };
         let process = Process::walled(host, fence, bounds, &wall, (None, words), Ends::reading(read)?, Capture::new(0))?;
         process.rest();
-        Ok(Self { process, waits, wall, go: File::from(go), made: Instant::now() })
+        Ok(Self { process, waits, wall, go: File::from(go), made: Instant::now(), is_current: false })
     }
 
     /// Whether commands follow each other faster than sandboxes are made while nothing runs: several of one answer, or those of
