@@ -4,10 +4,17 @@ use std::{
     cell::{Cell, RefCell},
     io,
     os::fd::OwnedFd,
+    sync::OnceLock,
 };
 
 use rustix::{
-    net::sockopt::{set_socket_send_buffer_size, socket_incoming_cpu},
+    net::{
+        AddressFamily, SocketFlags, SocketType, socket_with,
+        sockopt::{
+            set_socket_recv_buffer_size, set_socket_send_buffer_size, set_tcp_congestion, socket_incoming_cpu,
+            socket_recv_buffer_size,
+        },
+    },
     pipe::{PipeFlags, SpliceFlags, pipe_with, splice},
     thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
 };
@@ -26,8 +33,10 @@ const MUCH: u64 = 256 << 10;
 const PIPE: usize = 1 << 20;
 /// What is on its way to an end on this machine: more would leave the processor's cache before it is read.
 const QUEUE: usize = 256 << 10;
+/// What may wait from an end on this machine: less would hold its writer up, more would leave the cache, too.
+const AHEAD: usize = 1 << 20;
 /// What goes by until it is judged where the reader is.
-const STRETCH: usize = 8 << 20;
+const STRETCH: usize = 2 << 20;
 
 thread_local! {
     static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
@@ -153,12 +162,39 @@ impl Beside {
     }
 }
 
+/// Whether the other end is on this machine.
+fn is_here(stream: &TcpStream) -> bool {
+    let (Ok(there), Ok(here)) = (stream.peer_addr(), stream.local_addr()) else { return false };
+    there.ip().is_loopback() || there.ip() == here.ip()
+}
+
+/// Whether a socket can be given [`AHEAD`]. Many systems allow less to be asked for than the kernel gives by itself, and what was
+/// asked for once can't be left to the kernel again: so another socket tries.
+fn has_room_ahead() -> bool {
+    static ROOM: OnceLock<bool> = OnceLock::new();
+    *ROOM.get_or_init(|| {
+        socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .and_then(|it| set_socket_recv_buffer_size(&it, AHEAD).and_then(|()| socket_recv_buffer_size(&it)))
+            .is_ok_and(|room| room >= AHEAD)
+    })
+}
+
+/// Keeps what is on its way short where nothing is lost and nothing takes time: it stays in the processor's cache then.
+fn shorten(from: &TcpStream, to: &TcpStream) {
+    if is_here(to) {
+        let _only_slower = set_socket_send_buffer_size(to, QUEUE);
+        // Some systems send at a pace by default (BBR), which takes a timer for every packet. This one is always there.
+        let _only_slower = set_tcp_congestion(to, "reno");
+    }
+    if is_here(from) && has_room_ahead() {
+        let _only_slower = set_socket_recv_buffer_size(from, AHEAD);
+    }
+}
+
 async fn spliced(from: ReadHalf<'_>, mut to: WriteHalf<'_>, read: OwnedFd, write: OwnedFd) -> io::Result<()> {
     let _smaller = rustix::pipe::fcntl_setpipe_size(&write, PIPE);
-    let is_here = to.peer_addr().is_ok_and(|it| it.ip().is_loopback());
-    if is_here {
-        let _only_slower = set_socket_send_buffer_size(to.as_ref(), QUEUE);
-    }
+    shorten(from.as_ref(), to.as_ref());
+    let to_here = is_here(to.as_ref());
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     let mut beside = Beside::begin();
     loop {
@@ -167,12 +203,55 @@ async fn spliced(from: ReadHalf<'_>, mut to: WriteHalf<'_>, read: OwnedFd, write
         if held == 0 {
             return to.shutdown().await;
         }
-        if is_here {
+        if to_here {
             beside.passed(held, to.as_ref());
         }
         while held > 0 {
             let target: &TcpStream = to.as_ref();
             held -= target.async_io(Interest::WRITABLE, || Ok(splice(&read, None, target, None, held, flags)?)).await?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{Ipv4Addr, TcpListener, TcpStream as Plain},
+        thread,
+    };
+
+    use rustix::net::sockopt::{socket_send_buffer_size, tcp_congestion};
+
+    use super::*;
+
+    fn pair() -> (Plain, Plain) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        (Plain::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn what_is_on_its_way_within_the_machine_is_kept_short() {
+        let ((mut client, near), (mut server, far)) = (pair(), pair());
+        let (near_too, far_too) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let before = socket_recv_buffer_size(&near_too).unwrap();
+        let bytes = usize::try_from(MUCH).unwrap() * 8;
+        let writer = thread::spawn(move || server.write_all(&vec![b'x'; bytes]).unwrap());
+        let reader = thread::spawn(move || client.read_to_end(&mut Vec::new()).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let ours = |it: Plain| it.set_nonblocking(true).and_then(|()| TcpStream::from_std(it)).unwrap();
+            both(ours(near), ours(far), b"").await;
+        });
+        writer.join().unwrap();
+        assert_eq!(tcp_congestion(&near_too).unwrap(), "reno");
+        // The kernel doubles what it is asked for.
+        assert_eq!(socket_send_buffer_size(&near_too).unwrap(), 2 * QUEUE);
+        assert_eq!(socket_recv_buffer_size(&near_too).unwrap(), before, "the way back moved nothing");
+        if has_room_ahead() {
+            assert_eq!(socket_recv_buffer_size(&far_too).unwrap(), 2 * AHEAD);
+        }
+        drop((near_too, far_too));
+        assert_eq!(reader.join().unwrap(), bytes);
     }
 }
